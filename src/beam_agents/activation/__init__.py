@@ -1,0 +1,1 @@
+"""One agent run, free of any engine."""

@@ -1,0 +1,182 @@
+"""The ports: what each side may assume of the other. Implementations do not inherit from them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+from beam_agents.proto import TraceEvent
+from beam_agents.values import DecodedResponse, LlmRequest, LlmResponse, TokenUsage
+
+__all__ = [
+    "AttemptOutcome",
+    "CallIdentity",
+    "Clock",
+    "Decode",
+    "InDoubtPolicy",
+    "Intent",
+    "Journal",
+    "JournalFinding",
+    "JournaledAnswer",
+    "LLMClient",
+    "PastAttempt",
+    "Rng",
+    "Sleep",
+    "StagingSink",
+]
+
+Clock: TypeAlias = Callable[[], int]
+"""Milliseconds since the epoch."""
+
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+"""Waits the given number of milliseconds."""
+
+Decode: TypeAlias = Callable[[bytes], DecodedResponse]
+"""Reads a provider's verbatim bytes. Raises `ResponseDecodeError` for bytes without the promised shape."""
+
+InDoubtPolicy: TypeAlias = Literal["repay", "fail", "defer"]
+"""What to do when an earlier process died with a request in flight: pay again, fail, or leave it for later."""
+
+AttemptOutcome: TypeAlias = Literal["answered", "failed", "in_doubt"]
+"""How a request on the wire ended. See `docs/guarantees.md` for the classes of spend."""
+
+
+class Rng(Protocol):
+    """A seeded source of randomness, such as `random.Random(seed)`."""
+
+    def uniform(self, a: float, b: float, /) -> float: ...
+
+
+@runtime_checkable
+class LLMClient(Protocol):
+    """Transport to one endpoint: exactly one request on the wire for each `complete`.
+
+    It raises `RateLimitError`, `ServerError` or `ProviderTimeout` for what a retry may mend, and
+    `ProviderRequestError` for what it may not. It may carry `provider_name` (`str`) and `endpoint`
+    (`str`, scheme, host and port) for the trace.
+    """
+
+    async def complete(self, request: LlmRequest) -> LlmResponse: ...
+
+
+class StagingSink(Protocol):
+    """Collects an activation's effects; they are applied only when the activation succeeds."""
+
+    def stage_trace_event(self, event: TraceEvent) -> None: ...
+
+    def accumulate_usage(self, usage: TokenUsage) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallIdentity:
+    """Which call of which activation a journal record belongs to.
+
+    Attributes:
+        call_id: the cache key, or another id that names the work.
+        entity_key, seq, step_index: the position of the call.
+        model_id: the model asked, for the account.
+        scope: namespace and window. Records of different scopes never meet.
+        kind: `call` for a model call, `step` for another journaled side effect.
+        fingerprint: keyed digests of the request by field path; never the text itself.
+    """
+
+    call_id: str
+    entity_key: bytes = b""
+    seq: int = 0
+    step_index: int = 0
+    model_id: str = ""
+    scope: str = ""
+    kind: Literal["call", "step"] = "call"
+    fingerprint: tuple[tuple[str, str], ...] = ()
+
+    def attempt_id(self, ordinal: int) -> str:
+        """Id of the `ordinal`-th request on the wire for this call, counted from 1 over all processes."""
+        return f"{self.call_id}:{ordinal}"
+
+
+@dataclass(frozen=True, slots=True)
+class PastAttempt:
+    """An earlier request for the same call.
+
+    `error_type` is empty for an answered one and `Lost` where its process died without a word.
+    """
+
+    ordinal: int
+    outcome: AttemptOutcome
+    error_type: str = ""
+    status: int | None = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether its process died before it could record an outcome."""
+        return self.outcome == "in_doubt" and self.error_type == "Lost"
+
+
+@dataclass(frozen=True, slots=True)
+class JournaledAnswer:
+    """A durable answer and the ordinal of the request that it came from."""
+
+    response: bytes
+    response_digest: bytes
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFinding:
+    """What the journal knows about a call.
+
+    Attributes:
+        answer: the durable answer, or `None`.
+        past: every earlier request whose outcome is known or whose owner is gone, by ordinal.
+        busy_for_ms: set when a live owner is waiting for an answer right now: how long its lease still
+            runs. Look again before then.
+    """
+
+    answer: JournaledAnswer | None = None
+    past: tuple[PastAttempt, ...] = ()
+    busy_for_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A durable promise to tell how the `ordinal`-th request of `call` ended."""
+
+    call: CallIdentity
+    ordinal: int
+
+
+class Journal(Protocol):
+    """Answers of calls, kept outside the Beam bundle.
+
+    Every method returns only once its effect is durable. Records are keyed by `scope` and `call_id`.
+    All methods raise `JournalError` when the store cannot serve; nothing is changed then. Safe to call
+    from several tasks of one event loop at once.
+    """
+
+    async def find(self, call: CallIdentity) -> JournalFinding:
+        """What is known about `call`. Writes nothing."""
+        ...
+
+    async def begin(self, call: CallIdentity) -> Intent | JournalFinding:
+        """Record the intent to send a request.
+
+        Atomic: returns a finding instead when an answer or a live owner's intent is already there. The
+        ordinal continues that of every earlier request for this call. An intent left by a dead owner
+        becomes a past attempt, in doubt and lost.
+        """
+        ...
+
+    async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> None:
+        """Make the answer durable. Idempotent; the first answer of a call stands."""
+        ...
+
+    async def record_failure(
+        self, intent: Intent, outcome: AttemptOutcome, error_type: str, status: int | None = None
+    ) -> None:
+        """Record how a request without an answer ended, and free its call for the next. Idempotent."""
+        ...
+
+    async def aclose(self) -> None:
+        """Finish pending writes, give up leases and release everything. Idempotent."""
+        ...
