@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -24,6 +25,7 @@ __all__ = [
     "Rng",
     "Sleep",
     "StagingSink",
+    "current_call",
 ]
 
 Clock: TypeAlias = Callable[[], int]
@@ -93,6 +95,10 @@ class CallIdentity:
     def attempt_id(self, ordinal: int) -> str:
         """Id of the `ordinal`-th request on the wire for this call, counted from 1 over all processes."""
         return f"{self.call_id}:{ordinal}"
+
+
+current_call: ContextVar[CallIdentity | None] = ContextVar("beam_agents.current_call", default=None)
+"""The call that a client is being asked to serve, for clients that send an idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)

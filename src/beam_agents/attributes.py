@@ -1,0 +1,33 @@
+"""Names of trace attributes. `gen_ai.*`, `server.*` and `error.*` are OpenTelemetry's; see `docs/traces.md`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+GEN_AI_OPERATION_NAME: Final = "gen_ai.operation.name"
+GEN_AI_PROVIDER_NAME: Final = "gen_ai.provider.name"
+GEN_AI_REQUEST_MODEL: Final = "gen_ai.request.model"
+GEN_AI_OUTPUT_TYPE: Final = "gen_ai.output.type"
+GEN_AI_RESPONSE_MODEL: Final = "gen_ai.response.model"
+GEN_AI_RESPONSE_ID: Final = "gen_ai.response.id"
+GEN_AI_RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+GEN_AI_USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+GEN_AI_USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+GEN_AI_USAGE_CACHED_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+GEN_AI_USAGE_REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
+SERVER_ADDRESS: Final = "server.address"
+SERVER_PORT: Final = "server.port"
+ERROR_TYPE: Final = "error.type"
+
+CACHE_HIT: Final = "beam_agents.cache_hit"
+BILLED: Final = "beam_agents.billed"
+ATTEMPTS: Final = "beam_agents.attempts"
+CIRCUIT_STATE: Final = "beam_agents.circuit_state"
+CALL_ID: Final = "beam_agents.call_id"
+ATTEMPT_ID: Final = "beam_agents.attempt_id"
+ATTEMPT_LOG: Final = "beam_agents.attempt_log"
+IN_DOUBT: Final = "beam_agents.in_doubt"
+REPLAY: Final = "beam_agents.replay"
+WAITED_MS: Final = "beam_agents.waited_ms"
+SCHEMA_FAILURE: Final = "beam_agents.schema_failure"
+OUTCOME: Final = "beam_agents.outcome"
