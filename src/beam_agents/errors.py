@@ -278,9 +278,7 @@ class AnswerNotJournaledError(JournalError):
     `response` are its bytes, so that they are not lost; `usage` is what it cost, when known.
     """
 
-    def __init__(
-        self, message: str, *, response: bytes, usage: TokenUsage | None = None, attempt_id: str = ""
-    ) -> None:
+    def __init__(self, message: str, *, response: bytes, usage: TokenUsage | None = None, attempt_id: str = "") -> None:
         super().__init__(message)
         self.response = response
         self.usage = usage

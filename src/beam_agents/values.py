@@ -9,7 +9,7 @@ from typing import TypeAlias, Union
 
 __all__ = ["DecodedResponse", "Json", "JsonObject", "LlmRequest", "LlmResponse", "TokenUsage"]
 
-Json: TypeAlias = Union[None, bool, int, float, str, Sequence["Json"], Mapping[str, "Json"]]
+Json: TypeAlias = Union[bool, int, float, str, Sequence["Json"], Mapping[str, "Json"], None]  # noqa: UP007 - forward references
 """A value that JSON can hold."""
 
 JsonObject: TypeAlias = Mapping[str, Json]

@@ -11,6 +11,8 @@ from beam_agents.ports import Decode, InDoubtPolicy, LLMClient
 
 __all__ = ["AgentConfig"]
 
+_RETRY_POLICY = RetryPolicy(max_attempts=4, base_ms=500, max_ms=30_000)
+
 _CHOICES = {
     "on_error": ("dead_letter", "raise"),
     "on_in_doubt": ("repay", "fail", "defer"),
@@ -54,7 +56,7 @@ class AgentConfig:
     decode: Decode | None = None
     base_url: str | None = None
     api_key_env: str | None = None
-    retry_policy: RetryPolicy = RetryPolicy(max_attempts=4, base_ms=500, max_ms=30_000)
+    retry_policy: RetryPolicy = _RETRY_POLICY
     breaker_threshold: int = 10
     breaker_cooldown_ms: int = 10_000
     journal: str | None = None

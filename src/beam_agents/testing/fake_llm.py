@@ -50,7 +50,7 @@ class UnmatchedRequestError(Exception):
 
 def match_any() -> Matcher:
     """Matches every request."""
-    return lambda request: True
+    return lambda _: True
 
 
 def match_contains(text: str) -> Matcher:
@@ -65,12 +65,12 @@ def match_model_id(model_id: str) -> Matcher:
 
 def respond_with(payload: bytes, latency_ms: float = 0) -> Behaviour:
     """Answers with `payload`, verbatim."""
-    return Behaviour(lambda count: payload, latency_ms)
+    return Behaviour(lambda _: payload, latency_ms)
 
 
 def raise_error(error: BaseException, latency_ms: float = 0) -> Behaviour:
     """Raises this very `error`, each time."""
-    return Behaviour(lambda count: error, latency_ms)
+    return Behaviour(lambda _: error, latency_ms)
 
 
 def fail_then_succeed(*, error: BaseException, times: int, payload: bytes, latency_ms: float = 0) -> Behaviour:
@@ -132,7 +132,9 @@ def _texts(request: LlmRequest) -> Iterable[str]:
         if isinstance(content, str):
             yield content
         elif isinstance(content, (list, tuple)):
-            yield from (part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str))
+            yield from (
+                part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
+            )
 
 
 async def _real_delay(ms: float) -> None:

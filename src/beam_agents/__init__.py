@@ -1,0 +1,1 @@
+"""Resilient, replayable, accountable calls of language models from inside Apache Beam pipelines."""

@@ -1,0 +1,146 @@
+"""Attempt, back off, attempt …: the way of one call through breaker, journal and provider."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from beam_agents.errors import CircuitOpenError, ProviderError, ProviderRequestError
+from beam_agents.model.breaker import CircuitBreaker, Permit
+from beam_agents.model.call_record import Attempt, CallRecord
+from beam_agents.model.journaling import Journaling
+from beam_agents.model.retry import RetryPolicy, is_retryable
+from beam_agents.ports import (
+    AttemptOutcome,
+    CallIdentity,
+    Clock,
+    Decode,
+    Intent,
+    JournalFinding,
+    LLMClient,
+    Rng,
+    Sleep,
+    current_call,
+)
+from beam_agents.values import DecodedResponse, LlmRequest, LlmResponse
+
+__all__ = ["Answer", "Attempts", "Judge"]
+
+Judge = Callable[[DecodedResponse], bool]
+"""Whether an answer satisfies its output schema; pure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response, what it says, and the request that it came from."""
+
+    response: LlmResponse
+    decoded: DecodedResponse
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Everything that sending a request and trying again needs."""
+
+    provider: LLMClient
+    decode: Decode
+    breaker: CircuitBreaker
+    policy: RetryPolicy
+    now_ms: Clock
+    rng: Rng
+    sleep: Sleep
+    deadline_ms: float | None
+    journaling: Journaling | None
+    _ordinals: Counter[str] = field(default_factory=Counter)
+
+    async def obtain(
+        self, call: CallIdentity, request: LlmRequest, record: CallRecord, satisfies: Judge
+    ) -> Answer | None:
+        """An answer from the provider, or `None` when the journal must be asked again first.
+
+        Raises:
+            CircuitOpenError: when the first attempt is refused.
+            ProviderError: the last one itself, when no attempt is left, permitted or in time.
+        """
+        failed: ProviderError | None = None
+        while True:
+            try:
+                permit = self.breaker.before_call(self.now_ms())
+            except CircuitOpenError:
+                if failed is not None:
+                    raise failed from failed.__cause__
+                raise
+            with permit:
+                intent = await self._intend(call)
+                if isinstance(intent, JournalFinding):
+                    return None  # another worker answered, or is at it
+                try:
+                    return await self._attempt(intent, request, record, permit, satisfies)
+                except ProviderError as error:
+                    if not is_retryable(error) or permit.is_trial:
+                        raise
+                    failed = error
+            await self._back_off(failed, record)
+
+    async def _intend(self, call: CallIdentity) -> Intent | JournalFinding:
+        if self.journaling is not None:
+            return await self.journaling.begin(call)
+        self._ordinals[call.call_id] += 1
+        return Intent(call, self._ordinals[call.call_id])
+
+    async def _attempt(
+        self, intent: Intent, request: LlmRequest, record: CallRecord, permit: Permit, satisfies: Judge
+    ) -> Answer:
+        record.attempts += 1
+        token = current_call.set(intent.call)
+        try:
+            response = await self.provider.complete(request)
+            decoded = self.decode(response.response)
+        except BaseException as error:
+            if is_retryable(error):
+                permit.record_failure(self.now_ms())
+            else:
+                permit.release()
+            await self._note_failure(intent, error, record)
+            raise
+        finally:
+            current_call.reset(token)
+        record.log.append(Attempt(intent.ordinal, "answered", waited_ms=record.waited_ms))
+        record.decoded, record.billed, record.answered_by = decoded, True, intent.ordinal
+        if satisfies(decoded):
+            permit.record_success()
+        else:
+            permit.release()
+        if self.journaling is not None:
+            await self.journaling.record_answer(intent, response, decoded.usage)
+        return Answer(response, decoded, intent.ordinal)
+
+    async def _note_failure(self, intent: Intent, error: BaseException, record: CallRecord) -> None:
+        outcome: AttemptOutcome = "in_doubt" if _in_doubt(error) else "failed"
+        status = getattr(error, "status", None)
+        record.log.append(Attempt(intent.ordinal, outcome, type(error).__name__, status, waited_ms=record.waited_ms))
+        if self.journaling is not None:
+            await self.journaling.record_failure(intent, outcome, error)
+
+    async def _back_off(self, failed: ProviderError, record: CallRecord) -> None:
+        """Wait before the next attempt, or raise `failed` itself when there is none to wait for."""
+        now_ms = self.now_ms()
+        if record.attempts >= self.policy.max_attempts or self.breaker.refuses(now_ms):
+            raise failed
+        delay_ms = self.policy.delay_ms(record.attempts, failed, self.rng)
+        limit_ms = self.policy.max_elapsed_ms
+        if limit_ms is not None and now_ms + delay_ms > record.start_ms + limit_ms:
+            raise failed
+        if self.deadline_ms is not None and now_ms + delay_ms > self.deadline_ms:
+            raise failed
+        record.waited_ms += delay_ms
+        await self.sleep(delay_ms)
+
+
+def _in_doubt(error: BaseException) -> bool:
+    """Whether the endpoint may have served the request; an error that does not say leaves it open."""
+    if isinstance(error, ProviderRequestError):
+        return False
+    return bool(getattr(error, "in_doubt", True))

@@ -1,0 +1,181 @@
+"""What one call has come to so far, and the LLM_CALL event that tells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+import orjson
+
+from beam_agents import attributes as names
+from beam_agents.model.breaker import CircuitState
+from beam_agents.ports import AttemptOutcome, CallIdentity, PastAttempt
+from beam_agents.proto import TraceEvent
+from beam_agents.values import DecodedResponse, LlmRequest, TokenUsage
+
+__all__ = ["Attempt", "CallRecord", "Endpoint"]
+
+_FLAG = {True: "true", False: "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Who serves the calls, as the trace names it."""
+
+    provider_name: str
+    address: str | None
+    port: str | None
+
+    @classmethod
+    def of(cls, client: object) -> Endpoint:
+        """Reads `provider_name` and `endpoint` of a client; `custom` and no address without them."""
+        name = getattr(client, "provider_name", None) or "custom"
+        address, port = _split(str(getattr(client, "endpoint", None) or ""))
+        return cls(str(name), address, port)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request on the wire for this call, and how long the call waited before it."""
+
+    ordinal: int
+    outcome: AttemptOutcome
+    error_type: str = ""
+    status: int | None = None
+    waited_ms: float = 0
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """Facts of one `complete`, gathered on its way; the only mutable state of a call."""
+
+    request: LlmRequest
+    entity_key: bytes
+    seq: int
+    step_index: int
+    start_ms: int
+    call: CallIdentity | None = None
+    attempts: int = 0
+    waited_ms: float = 0
+    log: list[Attempt] = field(default_factory=list)
+    past: tuple[PastAttempt, ...] = ()
+    answered_by: int = 0
+    billed: bool = False
+    replay: str = ""
+    kept_digest: bytes | None = None
+    decoded: DecodedResponse | None = None
+    structured: bool = False
+
+    @property
+    def cache_hit(self) -> bool:
+        """Whether a stored or shared answer served the call."""
+        return self.replay in ("cache", "journal", "flight")
+
+    def event(self, endpoint: Endpoint, circuit: CircuitState, end_ms: int, error: BaseException | None) -> TraceEvent:
+        """The LLM_CALL event, uncorrelated: the staging sink stamps trace and span ids."""
+        return TraceEvent(
+            entity_key=self.entity_key,
+            seq=self.seq,
+            step_index=self.step_index,
+            event_type=TraceEvent.LLM_CALL,
+            attributes=self._attributes(endpoint, circuit, error),
+            start_ms=self.start_ms,
+            end_ms=end_ms,
+        )
+
+    def _attributes(self, endpoint: Endpoint, circuit: CircuitState, error: BaseException | None) -> dict[str, str]:
+        log = self._whole_log()
+        found = {
+            names.GEN_AI_OPERATION_NAME: "chat",
+            names.GEN_AI_PROVIDER_NAME: endpoint.provider_name,
+            names.GEN_AI_REQUEST_MODEL: _utf8(str(self.request.model_id)),
+            names.CACHE_HIT: _FLAG[self.cache_hit],
+            names.BILLED: _FLAG[self.billed],
+            names.ATTEMPTS: str(self.attempts),
+            names.CIRCUIT_STATE: circuit.value,
+            names.IN_DOUBT: str(sum(one.outcome == "in_doubt" for one in log)),
+        }
+        if endpoint.address is not None:
+            found[names.SERVER_ADDRESS] = endpoint.address
+        if endpoint.port is not None:
+            found[names.SERVER_PORT] = endpoint.port
+        if self.structured:
+            found[names.GEN_AI_OUTPUT_TYPE] = "json"
+        if self.replay:
+            found[names.REPLAY] = self.replay
+        if self.waited_ms:
+            found[names.WAITED_MS] = f"{self.waited_ms:.0f}"
+        if self.call is not None:
+            self._identify(found, self.call, log)
+        if self.decoded is not None:
+            _describe_answer(found, self.decoded)
+        if error is not None:
+            found[names.ERROR_TYPE] = type(error).__name__
+            reason = getattr(error, "reason", None)
+            if isinstance(reason, str):
+                found[names.SCHEMA_FAILURE] = reason
+        return found
+
+    def _identify(self, found: dict[str, str], call: CallIdentity, log: list[Attempt]) -> None:
+        found[names.CALL_ID] = call.call_id
+        if self.answered_by:
+            found[names.ATTEMPT_ID] = call.attempt_id(self.answered_by)
+        if any(one.ordinal != self.answered_by for one in log):
+            found[names.ATTEMPT_LOG] = orjson.dumps([_logged(call, one) for one in log]).decode()
+
+    def _whole_log(self) -> list[Attempt]:
+        """The requests of earlier runs, then this call's own, each once."""
+        own = {one.ordinal for one in self.log}
+        past = [
+            Attempt(one.ordinal, one.outcome, one.error_type, one.status) for one in self.past if one.ordinal not in own
+        ]
+        return past + self.log
+
+
+def _utf8(text: str) -> str:
+    """`text` as protobuf can hold it: a lone surrogate becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _logged(call: CallIdentity, attempt: Attempt) -> dict[str, object]:
+    logged: dict[str, object] = {"id": call.attempt_id(attempt.ordinal), "outcome": attempt.outcome}
+    if attempt.error_type:
+        logged["error"] = attempt.error_type
+    if attempt.status is not None:
+        logged["status"] = attempt.status
+    if attempt.waited_ms:
+        logged["waited_ms"] = round(attempt.waited_ms)
+    return logged
+
+
+def _describe_answer(found: dict[str, str], decoded: DecodedResponse) -> None:
+    if decoded.usage is not None:
+        _describe_usage(found, decoded.usage)
+    if decoded.response_model:
+        found[names.GEN_AI_RESPONSE_MODEL] = _utf8(decoded.response_model)
+    if decoded.response_id:
+        found[names.GEN_AI_RESPONSE_ID] = _utf8(decoded.response_id)
+    if decoded.finish_reason:
+        found[names.GEN_AI_RESPONSE_FINISH_REASONS] = _utf8(decoded.finish_reason)
+
+
+def _describe_usage(found: dict[str, str], usage: TokenUsage) -> None:
+    found[names.GEN_AI_USAGE_INPUT_TOKENS] = str(usage.prompt_tokens)
+    found[names.GEN_AI_USAGE_OUTPUT_TOKENS] = str(usage.completion_tokens)
+    if usage.cached_tokens is not None:
+        found[names.GEN_AI_USAGE_CACHED_TOKENS] = str(usage.cached_tokens)
+    if usage.reasoning_tokens is not None:
+        found[names.GEN_AI_USAGE_REASONING_TOKENS] = str(usage.reasoning_tokens)
+
+
+@lru_cache(maxsize=256)
+def _split(endpoint: str) -> tuple[str | None, str | None]:
+    if not endpoint:
+        return None, None
+    try:
+        parts = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")
+        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    except ValueError:
+        return None, None
+    return parts.hostname, None if port is None else str(port)

@@ -1,0 +1,284 @@
+"""`LlmFacade`: one resilient, replayable, accountable call of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from pydantic import BaseModel
+
+from beam_agents.model.attempts import Answer, Attempts
+from beam_agents.model.breaker import CircuitBreaker
+from beam_agents.model.budget import TokenBudget
+from beam_agents.model.cache_key import compute_cache_key
+from beam_agents.model.call_record import CallRecord, Endpoint
+from beam_agents.model.journaling import Journaling
+from beam_agents.model.replay_cache import ReplayCache
+from beam_agents.model.retry import RetryPolicy
+from beam_agents.model.schema import SAMPLE_PARAM, Verdict, fold
+from beam_agents.model.single_flight import SingleFlight
+from beam_agents.ports import (
+    CallIdentity,
+    Clock,
+    Decode,
+    InDoubtPolicy,
+    Journal,
+    LLMClient,
+    Rng,
+    Sleep,
+    StagingSink,
+)
+from beam_agents.values import DecodedResponse, LlmRequest, LlmResponse, TokenUsage
+
+__all__ = ["FacadeResult", "LlmFacade"]
+
+_INT64 = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class FacadeResult:
+    """What a call came to.
+
+    Attributes:
+        response: the provider's bytes, verbatim.
+        parsed: the validated instance of the output schema, or `None` when none was asked for.
+        usage: the answer's tokens, or `None` when the endpoint did not say.
+        cache_hit: whether a stored or shared answer served the call, at no cost.
+        attempts: requests on the wire for this call; 0 on a hit.
+        decoded: all that the provider's decode read from the response.
+    """
+
+    response: LlmResponse
+    parsed: BaseModel | None
+    usage: TokenUsage | None
+    cache_hit: bool
+    attempts: int
+    decoded: DecodedResponse
+
+    @property
+    def text(self) -> str | None:
+        """The answer's text, or `None` when it has none."""
+        return self.decoded.text
+
+
+class LlmFacade:
+    """Wraps one provider client for one activation.
+
+    Never reads a wall clock, never draws unseeded randomness, never touches Beam state: every source of
+    nondeterminism is an argument, so that a retried bundle takes the path it took before. Belongs to one
+    activation and one event loop; several calls may be in flight at once.
+
+    Args:
+        provider: transport to the endpoint, one request for each of its `complete`.
+        replay_cache: the activation's answers so far.
+        now_ms: the clock in milliseconds, or an `int` for a frozen one.
+        rng: seeded; jittered delays are `rng.uniform(0, pre_jitter)`.
+        sleep: waits the given milliseconds.
+        breaker: the endpoint's circuit breaker, shared by the process.
+        retry_policy: when to try again.
+        decode: reads the provider's bytes.
+        staging: takes the call's trace event and billed usage.
+        journal: keeps answers outside the bundle, or `None`.
+        budget: the activation's token meter, or `None`.
+        deadline_ms: no wait may end later than this, on the clock of `now_ms`; `None` for no deadline.
+        on_in_doubt: what to do when an earlier process died with this very call in flight.
+        scope: namespace and window that journal records belong to.
+    """
+
+    def __init__(
+        self,
+        provider: LLMClient,
+        replay_cache: ReplayCache,
+        *,
+        now_ms: Clock | int,
+        rng: Rng,
+        sleep: Sleep,
+        breaker: CircuitBreaker,
+        retry_policy: RetryPolicy,
+        decode: Decode,
+        staging: StagingSink,
+        journal: Journal | None = None,
+        budget: TokenBudget | None = None,
+        deadline_ms: float | None = None,
+        on_in_doubt: InDoubtPolicy = "repay",
+        scope: str = "",
+    ) -> None:
+        self._now_ms: Callable[[], int] = now_ms if callable(now_ms) else lambda: now_ms
+        self._cache = replay_cache
+        self._decode = decode
+        self._staging = staging
+        self._budget = budget
+        self._breaker = breaker
+        self._scope = scope
+        self._endpoint = Endpoint.of(provider)
+        self._flights: SingleFlight[Answer] = SingleFlight()
+        self._calls = 0
+        self._journaling = (
+            None if journal is None else Journaling(journal, self._now_ms, sleep, deadline_ms, on_in_doubt)
+        )
+        self._attempts = Attempts(
+            provider, decode, breaker, retry_policy, self._now_ms, rng, sleep, deadline_ms, self._journaling
+        )
+
+    async def complete(
+        self,
+        request: LlmRequest,
+        *,
+        entity_key: bytes,
+        seq: int,
+        step_index: int | None = None,
+        output_schema: type[BaseModel] | None = None,
+        sample: int | None = None,
+    ) -> FacadeResult:
+        """Answer `request`, from what is stored or from the provider, and stage exactly one LLM_CALL event.
+
+        Args:
+            request: what to ask.
+            entity_key: key of the activation.
+            seq: position of the activation among those of its key.
+            step_index: position of the call in its activation; `None` counts this facade's calls from 0.
+            output_schema: Pydantic model that the answer must satisfy; it becomes part of the request.
+            sample: makes otherwise equal requests distinct, for several answers to one question.
+
+        Raises:
+            ProviderError: the last one itself, when retrying did not help.
+            ProviderRequestError: the endpoint will not serve this request.
+            ResponseDecodeError: an answer without the promised shape.
+            OutputSchemaError: an answer, stored and billed, that does not satisfy `output_schema`.
+            CircuitOpenError: the endpoint's circuit is open; nothing was sent.
+            BudgetExceeded: the activation used more tokens than it may; the answer is stored and billed.
+            JournalError: the journal could not make intent or answer durable, or forbids a new request.
+            TypeError, ValueError: the request cannot be serialized or is contradictory.
+        """
+        _require_scope(entity_key, seq, step_index, sample)
+        with self._recorded(request, entity_key, seq, step_index) as record:
+            keyed, sent = _effective(request, output_schema, sample)
+            call = self._identified(keyed, record)
+            verdict = Verdict(output_schema)
+            answer = self._replayed(call, record) or await self._shared(call, sent, record, verdict)
+            self._account(answer, record)
+            record.structured = output_schema is not None
+            return FacadeResult(
+                response=answer.response,
+                parsed=verdict.parsed(answer.decoded),
+                usage=answer.decoded.usage,
+                cache_hit=record.cache_hit,
+                attempts=record.attempts,
+                decoded=answer.decoded,
+            )
+
+    @contextmanager
+    def _recorded(
+        self, request: LlmRequest, entity_key: bytes, seq: int, step_index: int | None
+    ) -> Iterator[CallRecord]:
+        """Stages the one LLM_CALL event, however the block is left."""
+        step = self._calls if step_index is None else step_index
+        self._calls += 1
+        record = CallRecord(request, entity_key, seq, step, start_ms=self._now_ms())
+        raised: BaseException | None = None
+        try:
+            yield record
+        except BaseException as error:
+            raised = error
+            raise
+        finally:
+            event = record.event(self._endpoint, self._breaker.state, self._now_ms(), raised)
+            self._staging.stage_trace_event(event)
+
+    def _identified(self, keyed: LlmRequest, record: CallRecord) -> CallIdentity:
+        call_id = compute_cache_key(
+            keyed.model_id,
+            keyed.messages,
+            keyed.tools_schema,
+            keyed.sampling_params,
+            record.entity_key,
+            record.seq,
+        )
+        record.call = CallIdentity(
+            call_id, record.entity_key, record.seq, record.step_index, keyed.model_id, self._scope
+        )
+        if self._budget is not None:
+            self._budget.charge(0)  # a tripped budget buys nothing more
+        return record.call
+
+    def _replayed(self, call: CallIdentity, record: CallRecord) -> Answer | None:
+        """The activation's own stored answer, if it is whole."""
+        entry = self._cache.get(call.call_id)
+        if entry is None:
+            return None
+        if entry.digest_only:
+            record.kept_digest = entry.response_digest
+            return None
+        if not entry.intact:
+            record.replay = "corrupt"
+            return None
+        record.replay, record.answered_by = "cache", entry.attempt_ordinal
+        return self._read(LlmResponse(entry.response), entry.attempt_ordinal, record)
+
+    async def _shared(self, call: CallIdentity, sent: LlmRequest, record: CallRecord, verdict: Verdict) -> Answer:
+        """One answer for all equal calls in flight at once."""
+        answer, shared = await self._flights.join(call.call_id, lambda: self._fetched(call, sent, record, verdict))
+        if shared:
+            record.replay, record.answered_by, record.decoded = "flight", answer.ordinal, answer.decoded
+        return answer
+
+    async def _fetched(self, call: CallIdentity, sent: LlmRequest, record: CallRecord, verdict: Verdict) -> Answer:
+        """From the journal or the provider, then into the replay cache."""
+        while True:
+            answer = await self._journaled(call, record)
+            if answer is None:
+                answer = await self._attempts.obtain(call, sent, record, verdict.satisfied_by)
+            if answer is not None:
+                break
+        digest = answer.response.response_digest
+        if record.kept_digest is not None and record.kept_digest != digest and not record.cache_hit:
+            record.replay = "diverged"
+        self._cache.put(call.call_id, answer.response, attempt_ordinal=answer.ordinal)
+        return answer
+
+    async def _journaled(self, call: CallIdentity, record: CallRecord) -> Answer | None:
+        if self._journaling is None:
+            return None
+        finding = await self._journaling.look_up(call)
+        record.past = finding.past
+        if finding.answer is None:
+            return None
+        record.replay, record.answered_by = "journal", finding.answer.ordinal
+        return self._read(LlmResponse(finding.answer.response), finding.answer.ordinal, record)
+
+    def _read(self, response: LlmResponse, ordinal: int, record: CallRecord) -> Answer:
+        """Raises `ResponseDecodeError` for intact bytes: a decoder's fault must not buy everything again."""
+        record.decoded = self._decode(response.response)
+        return Answer(response, record.decoded, ordinal)
+
+    def _account(self, answer: Answer, record: CallRecord) -> None:
+        usage = answer.decoded.usage
+        if usage is None:
+            return
+        if record.billed:
+            self._staging.accumulate_usage(usage)
+        if self._budget is not None:
+            self._budget.charge(usage.total_tokens)
+
+
+def _effective(
+    request: LlmRequest, output_schema: type[BaseModel] | None, sample: int | None
+) -> tuple[LlmRequest, LlmRequest]:
+    """The request that the key is computed of, and the one that is sent."""
+    sent = fold(request, output_schema)
+    if sample is None:
+        return sent, sent
+    return replace(sent, sampling_params={**(sent.sampling_params or {}), SAMPLE_PARAM: sample}), sent
+
+
+def _require_scope(entity_key: object, seq: object, step_index: object, sample: object) -> None:
+    if not isinstance(entity_key, bytes):
+        raise TypeError(f"entity_key must be bytes, not {type(entity_key).__name__}")
+    for name, value in (("seq", seq), ("step_index", step_index), ("sample", sample)):
+        if value is None and name != "seq":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+        if not -_INT64 <= value < _INT64:
+            raise ValueError(f"{name} must fit in 64 bits, but is {value}")

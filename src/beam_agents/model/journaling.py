@@ -1,0 +1,129 @@
+"""The facade's side of the journal: durable or not at all, for as long as the deadline allows."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from beam_agents.errors import AnswerNotJournaledError, InDoubtError, JournalError, JournalOpenError
+from beam_agents.ports import (
+    AttemptOutcome,
+    CallIdentity,
+    Clock,
+    InDoubtPolicy,
+    Intent,
+    Journal,
+    JournalFinding,
+    Sleep,
+)
+from beam_agents.values import LlmResponse, TokenUsage
+
+__all__ = ["Journaling"]
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+_FIRST_PAUSE_MS = 20.0
+_LONGEST_PAUSE_MS = 500.0
+
+_unfinished: set[asyncio.Task[None]] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Journaling:
+    """Retries a failing journal until the deadline; waits for answers that another worker is fetching."""
+
+    journal: Journal
+    now_ms: Clock
+    sleep: Sleep
+    deadline_ms: float | None
+    on_in_doubt: InDoubtPolicy
+
+    async def look_up(self, call: CallIdentity) -> JournalFinding:
+        """What is known about `call`, once no live owner is at work on it any more.
+
+        Raises:
+            InDoubtError: when a lost request forbids a new one under the policy.
+            JournalError: when the journal fails, or the other owner is still at work, at the deadline.
+        """
+        finding = await self._insist(lambda: self.journal.find(call))
+        pause_ms = _FIRST_PAUSE_MS
+        while finding.answer is None and finding.busy_for_ms is not None:
+            if not self._may_wait(pause_ms):
+                raise JournalError("another worker was still waiting for this answer at the deadline")
+            await self.sleep(min(pause_ms, max(finding.busy_for_ms, 1.0)))
+            pause_ms = min(pause_ms * 2, _LONGEST_PAUSE_MS)
+            finding = await self._insist(lambda: self.journal.find(call))
+        if finding.answer is None:
+            self._apply_policy(call, finding)
+        return finding
+
+    async def begin(self, call: CallIdentity) -> Intent | JournalFinding:
+        """A durable intent, or what came first. Raises `JournalError`: then nothing may be sent."""
+        return await self._insist(lambda: self.journal.begin(call))
+
+    async def record_answer(self, intent: Intent, response: LlmResponse, usage: TokenUsage | None) -> None:
+        """Make the answer durable. Raises `AnswerNotJournaledError` with the bytes when that cannot be done."""
+        try:
+            await self._insist(lambda: self.journal.record_answer(intent, response.response, usage))
+        except JournalError as error:
+            raise AnswerNotJournaledError(
+                f"an answer of {len(response.response)} bytes was paid but could not be journaled: {error}",
+                response=response.response,
+                usage=usage,
+                attempt_id=intent.call.attempt_id(intent.ordinal),
+            ) from error
+        except BaseException:
+            self._in_background(self.journal.record_answer(intent, response.response, usage))
+            raise
+
+    async def record_failure(self, intent: Intent, outcome: AttemptOutcome, error: BaseException) -> None:
+        """Record how a request without an answer ended. On cancellation it is finished in the background."""
+        status = getattr(error, "status", None)
+        write = self.journal.record_failure(intent, outcome, type(error).__name__, status)
+        if isinstance(error, Exception):
+            try:
+                await write
+            except JournalError as failed:  # the intent stays open, which counts the request as in doubt
+                _log.warning("journal could not record a failed request: %s", failed)
+        else:
+            self._in_background(write)
+
+    async def _insist(self, operation: Callable[[], Awaitable[_T]]) -> _T:
+        pause_ms = _FIRST_PAUSE_MS
+        while True:
+            try:
+                return await operation()
+            except JournalOpenError:
+                raise
+            except JournalError:
+                if self.deadline_ms is None or not self._may_wait(pause_ms):
+                    raise
+            await self.sleep(pause_ms)
+            pause_ms = min(pause_ms * 2, _LONGEST_PAUSE_MS)
+
+    def _may_wait(self, ms: float) -> bool:
+        return self.deadline_ms is None or self.now_ms() + ms <= self.deadline_ms
+
+    def _apply_policy(self, call: CallIdentity, finding: JournalFinding) -> None:
+        lost = tuple(call.attempt_id(one.ordinal) for one in finding.past if one.lost)
+        if not lost:
+            return
+        if self.on_in_doubt != "repay":
+            raise InDoubtError(lost, deferred=self.on_in_doubt == "defer")
+        _log.warning("request in doubt, paying again attempts=%s", ",".join(lost))
+
+    def _in_background(self, write: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(_quietly(write))
+        _unfinished.add(task)
+        task.add_done_callback(_unfinished.discard)
+
+
+async def _quietly(write: Coroutine[Any, Any, None]) -> None:
+    try:
+        await write
+    except JournalError as error:
+        _log.warning("journal could not record the outcome of a cancelled request: %s", error)
