@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Literal
 
 GEN_AI_OPERATION_NAME: Final = "gen_ai.operation.name"
+GEN_AI_AGENT_NAME: Final = "gen_ai.agent.name"
 GEN_AI_PROVIDER_NAME: Final = "gen_ai.provider.name"
 GEN_AI_REQUEST_MODEL: Final = "gen_ai.request.model"
 GEN_AI_OUTPUT_TYPE: Final = "gen_ai.output.type"
@@ -31,3 +33,40 @@ REPLAY: Final = "beam_agents.replay"
 WAITED_MS: Final = "beam_agents.waited_ms"
 SCHEMA_FAILURE: Final = "beam_agents.schema_failure"
 OUTCOME: Final = "beam_agents.outcome"
+ENTITY_KEY: Final = "beam_agents.entity_key"
+SEQ: Final = "beam_agents.seq"
+STEP_INDEX: Final = "beam_agents.step_index"
+
+ATTRIBUTE_TYPES: Final[Mapping[str, Literal["string", "string[]", "int", "double", "boolean"]]] = {
+    GEN_AI_OPERATION_NAME: "string",
+    GEN_AI_AGENT_NAME: "string",
+    GEN_AI_PROVIDER_NAME: "string",
+    GEN_AI_REQUEST_MODEL: "string",
+    GEN_AI_OUTPUT_TYPE: "string",
+    GEN_AI_RESPONSE_MODEL: "string",
+    GEN_AI_RESPONSE_ID: "string",
+    GEN_AI_RESPONSE_FINISH_REASONS: "string[]",
+    GEN_AI_USAGE_INPUT_TOKENS: "int",
+    GEN_AI_USAGE_OUTPUT_TOKENS: "int",
+    GEN_AI_USAGE_CACHED_TOKENS: "int",
+    GEN_AI_USAGE_REASONING_TOKENS: "int",
+    SERVER_ADDRESS: "string",
+    SERVER_PORT: "int",
+    ERROR_TYPE: "string",
+    CACHE_HIT: "boolean",
+    BILLED: "boolean",
+    ATTEMPTS: "int",
+    CIRCUIT_STATE: "string",
+    CALL_ID: "string",
+    ATTEMPT_ID: "string",
+    ATTEMPT_LOG: "string",
+    IN_DOUBT: "int",
+    REPLAY: "string",
+    WAITED_MS: "double",
+    SCHEMA_FAILURE: "string",
+    OUTCOME: "string",
+    ENTITY_KEY: "string",
+    SEQ: "int",
+    STEP_INDEX: "int",
+}
+"""The type that each attribute has on an OpenTelemetry span; on a `TraceEvent` all are strings."""

@@ -9,6 +9,7 @@ import pytest
 
 from beam_agents.exporters import EXPORTERS, Exporter, open_exporter
 from beam_agents.proto import TraceEvent
+from tests.exporters.collector import Collector
 
 EVENTS = [
     TraceEvent(
@@ -20,15 +21,26 @@ ODD_EVENTS = [
     TraceEvent(),
     TraceEvent(entity_key=b"\xff", seq=-1, start_ms=9, end_ms=3, event_type=77, attributes={"": "", "a": "\x00"}),
     TraceEvent(trace_id=b"short", span_id=b"", attributes={"gen_ai.usage.input_tokens": "many"}),
+    TraceEvent(trace_id=bytes([1] * 16), span_id=bytes([1] * 8), start_ms=2**63 - 1, end_ms=-(2**63)),
+    TraceEvent(
+        trace_id=bytes([1] * 16),
+        span_id=bytes([1] * 8),
+        event_type=TraceEvent.LLM_CALL,
+        attributes={"gen_ai.usage.input_tokens": "many", "beam_agents.billed": "true", "server.port": ""},
+    ),
 ]
 
 
-@pytest.fixture(params=sorted(EXPORTERS))
+ONE_SCHEME_EACH = sorted({opener: scheme for scheme, opener in sorted(EXPORTERS.items(), reverse=True)}.values())
+
+
+@pytest.fixture(params=ONE_SCHEME_EACH)
 def exporter(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Exporter]:
-    uris = {"jsonl": f"jsonl://{tmp_path / 'traces.jsonl'}"}
-    opened = open_exporter(uris[request.param])
-    yield opened
-    opened.close()
+    with Collector() as collector:
+        uris = {"jsonl": f"jsonl://{tmp_path / 'traces.jsonl'}", "http": collector.url}
+        opened = open_exporter(uris[request.param])
+        yield opened
+        opened.close()
 
 
 def test_it_is_an_exporter(exporter: Exporter) -> None:

@@ -15,7 +15,17 @@ def _jsonl(uri: str) -> Exporter:
     return EventWriter.to_path(uri.removeprefix("jsonl://"))
 
 
+def _otlp(uri: str) -> Exporter:
+    try:
+        from beam_agents.exporters.otlp import OtlpExporter
+    except ImportError as error:
+        raise ValueError(f"OTLP needs the extra `otlp`: pip install 'beam-agents[otlp]' ({error})") from error
+    return OtlpExporter(uri)
+
+
 EXPORTERS: Final[Mapping[str, Callable[[str], Exporter]]] = {
+    "http": _otlp,
+    "https": _otlp,
     "jsonl": _jsonl,
 }
 """Opens an exporter by URI, for each scheme."""
@@ -24,15 +34,16 @@ EXPORTERS: Final[Mapping[str, Callable[[str], Exporter]]] = {
 def open_exporter(uri: str) -> Exporter:
     """Open the exporter that `uri` names.
 
-    `jsonl:///path/to/traces.jsonl` appends to a file.
+    `jsonl:///path/to/traces.jsonl` appends to a file; `http://host:4318` sends to an OTLP/HTTP endpoint.
 
     Raises:
-        ValueError: for a scheme that is not in the table; the message lists those that are.
+        ValueError: for a scheme that is not in the table, or whose extra is not installed.
         OSError: when a file cannot be opened.
     """
     scheme, separator, _ = uri.partition("://")
     opener = EXPORTERS.get(scheme) if separator else None
     if opener is None:
         known = ", ".join(f"{name}://" for name in sorted(EXPORTERS))
-        raise ValueError(f"no exporter for {uri!r}; its scheme must be one of {known}")
+        named = f"the scheme {scheme!r}" if separator else "a URI without a scheme"
+        raise ValueError(f"no exporter for {named}; it must be one of {known}")
     return opener(uri)
