@@ -1,0 +1,80 @@
+"""The statements of a journal file. Each function runs inside the caller's transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from beam_agents.journals.attempts import CORRUPT, LOST, Ending, dump_fingerprint
+from beam_agents.ports import CallIdentity
+
+__all__ = ["ROWS_OF_CALL", "condemn", "finish", "insert_intent", "mark_lost", "withdraw"]
+
+ROWS_OF_CALL = """
+SELECT a.ordinal, a.state, a.error_type, a.status, a.usage, a.key_id, a.digest, a.response, s.lease_until_ms, a.session
+FROM attempts a LEFT JOIN sessions s ON a.state = 'intent' AND s.id = a.session
+WHERE a.scope = ? AND a.call_id = ? ORDER BY a.ordinal
+"""
+
+_INSERT_INTENT = """
+INSERT INTO attempts (scope, call_id, ordinal, state, session, owner, began_ms, kind, model_id, entity_key, seq,
+    step_index, fingerprint)
+VALUES (?, ?, ?, 'intent', ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope, call_id, ordinal) DO NOTHING
+"""
+
+_END_ANSWERED = """
+UPDATE attempts SET state = 'answered', ended_ms = ?, error_type = '', status = NULL, usage = ?, key_id = ?, digest = ?,
+    response = CASE WHEN EXISTS (
+        SELECT 1 FROM attempts b WHERE b.scope = ?5 AND b.call_id = ?6 AND b.response IS NOT NULL
+    ) THEN NULL ELSE ?8 END
+WHERE scope = ?5 AND call_id = ?6 AND ordinal = ?7 AND state <> 'answered'
+"""
+
+_END_UNANSWERED = f"""
+UPDATE attempts SET state = ?, ended_ms = ?, error_type = ?, status = ?
+WHERE scope = ? AND call_id = ? AND ordinal = ? AND (state = 'intent' OR error_type = '{LOST}')
+"""
+
+_CONDEMN = f"""
+UPDATE attempts SET response = NULL, error_type = '{CORRUPT}'
+WHERE scope = ? AND call_id = ? AND ordinal = ? AND digest IS ?
+"""
+
+
+def insert_intent(
+    connection: sqlite3.Connection, call: CallIdentity, ordinal: int, session: tuple[str, str], now_ms: int
+) -> bool:
+    """Insert an intent of `session` (id and owner); `False` when that ordinal is taken."""
+    row = (call.scope, call.call_id, ordinal, *session, now_ms, call.kind, call.model_id)
+    place = (call.entity_key, call.seq, call.step_index, dump_fingerprint(call.fingerprint))
+    return connection.execute(_INSERT_INTENT, row + place).rowcount > 0
+
+
+def mark_lost(connection: sqlite3.Connection, call: CallIdentity, ordinals: Iterable[int], now_ms: int) -> None:
+    """Take intents as in doubt and lost."""
+    for ordinal in ordinals:
+        connection.execute(_END_UNANSWERED, ("in_doubt", now_ms, LOST, None, call.scope, call.call_id, ordinal))
+
+
+def finish(connection: sqlite3.Connection, call: CallIdentity, ordinal: int, ending: Ending, now_ms: int) -> bool:
+    """Record how a request ended; `False` when its row did not change."""
+    key = (call.scope, call.call_id, ordinal)
+    if ending.state == "answered":
+        told: tuple[object, ...] = (now_ms, ending.usage, ending.key_id, ending.digest, *key, ending.stored)
+        return connection.execute(_END_ANSWERED, told).rowcount > 0
+    told = (ending.state, now_ms, ending.error_type, ending.status, *key)
+    return connection.execute(_END_UNANSWERED, told).rowcount > 0
+
+
+def condemn(connection: sqlite3.Connection, call: CallIdentity, ordinal: int, digest: bytes | None) -> None:
+    """Drop the damaged bytes of an answer."""
+    connection.execute(_CONDEMN, (call.scope, call.call_id, ordinal, digest))
+
+
+def withdraw(connection: sqlite3.Connection, call: CallIdentity, ordinal: int) -> None:
+    """Delete an intent that nobody will act on."""
+    connection.execute(
+        "DELETE FROM attempts WHERE scope = ? AND call_id = ? AND ordinal = ? AND state = 'intent'",
+        (call.scope, call.call_id, ordinal),
+    )

@@ -1,0 +1,158 @@
+"""The `Journal` port over a store of attempts: what is the same for every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import NoReturn, Protocol, TypeAlias
+
+from beam_agents.errors import JournalError
+from beam_agents.journals.attempts import CORRUPT, INTENT, LOST, AttemptRow, Ending
+from beam_agents.journals.uri import JournalUri
+from beam_agents.journals.vault import Vault
+from beam_agents.ports import (
+    AttemptOutcome,
+    CallIdentity,
+    Clock,
+    Intent,
+    Journal,
+    JournaledAnswer,
+    JournalFinding,
+    PastAttempt,
+)
+from beam_agents.values import TokenUsage
+
+__all__ = ["AttemptStore", "Opening", "Rows", "StoredJournal"]
+
+Rows: TypeAlias = tuple[AttemptRow, ...]
+"""Every attempt of one call, by ordinal."""
+
+_NOTHING = JournalFinding()
+_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a store is opened with: where it is, who asks (`None`: this process), by which clock, with which keys."""
+
+    uri: JournalUri
+    owner: str | None
+    now_ms: Clock
+    vault: Vault
+
+
+class AttemptStore(Protocol):
+    """Rows of attempts. Every change is atomic and durable before its awaitable is done.
+
+    All raise `JournalError` when the store cannot serve; nothing is changed then.
+    """
+
+    shown: str
+
+    def read(self, call: CallIdentity) -> Awaitable[Rows]:
+        """The rows of a call. Writes nothing."""
+        ...
+
+    def grant(self, call: CallIdentity) -> Awaitable[int | Rows]:
+        """Insert the next intent and give its ordinal, or the rows if an answer or a live intent is there.
+
+        Intents of dead owners become in doubt and lost. A grant whose caller was cancelled is withdrawn.
+        """
+        ...
+
+    def finish(self, intent: Intent, ending: Ending) -> Awaitable[None]:
+        """Record how a request ended.
+
+        An answered row stays as it is. Of a second answer only usage is kept, not its bytes. A failure changes only
+        an intent, or a row that was taken for lost. A missing row is inserted.
+        """
+        ...
+
+    def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None) -> Awaitable[None]:
+        """Drop the damaged bytes of an answer that carries `digest`; the row stays, answered and corrupt."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class StoredJournal:
+    """A `Journal` over any `AttemptStore`. It cannot be pickled: give the URI to where it is needed."""
+
+    def __init__(self, store: AttemptStore, vault: Vault) -> None:
+        self._store = store
+        self._vault = vault
+
+    def __repr__(self) -> str:
+        return f"<journal {self._store.shown}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a journal holds connections and cannot be pickled; pass its URI and open it there")
+
+    async def find(self, call: CallIdentity) -> JournalFinding:
+        """See `Journal.find`."""
+        return self._finding(call, await self._store.read(call))
+
+    async def begin(self, call: CallIdentity) -> Intent | JournalFinding:
+        """See `Journal.begin`."""
+        for _ in range(_TRIES):
+            granted = await self._store.grant(call)
+            if isinstance(granted, int):
+                return Intent(call, granted)
+            finding = self._finding(call, granted)
+            if finding.answer is not None or finding.busy_for_ms is not None:
+                return finding
+            await self._condemn_damaged(call, granted)
+        raise JournalError(f"{self._store.shown}: no intent could be recorded in {_TRIES} tries; try again")
+
+    async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> None:
+        """See `Journal.record_answer`."""
+        await self._store.finish(intent, self._vault.answer(intent.call, intent.ordinal, response, usage))
+
+    async def record_failure(
+        self, intent: Intent, outcome: AttemptOutcome, error_type: str, status: int | None = None
+    ) -> None:
+        """See `Journal.record_failure`."""
+        if outcome == "answered":
+            raise ValueError("a request that was answered is recorded with record_answer")
+        await self._store.finish(intent, Ending(outcome, error_type, status))
+
+    async def aclose(self) -> None:
+        """See `Journal.aclose`."""
+        await self._store.aclose()
+
+    async def _condemn_damaged(self, call: CallIdentity, rows: Rows) -> None:
+        for row in rows:
+            if row.stored is not None:
+                await self._store.condemn(call, row.ordinal, row.digest)
+
+    def _finding(self, call: CallIdentity, rows: Rows) -> JournalFinding:
+        if not rows:
+            return _NOTHING
+        answer: JournaledAnswer | None = None
+        busy_for_ms: float | None = None
+        past: list[PastAttempt] = []
+        for row in rows:
+            if row.state == INTENT and row.lease_left_ms is not None:
+                busy_for_ms = max(busy_for_ms or 0.0, row.lease_left_ms)
+                continue
+            if row.stored is not None:
+                answer = answer or self._answer(call, row)
+            past.append(_past(row, damaged=row.stored is not None and answer is None))
+        return JournalFinding(answer, tuple(past), None if answer else busy_for_ms)
+
+    def _answer(self, call: CallIdentity, row: AttemptRow) -> JournaledAnswer | None:
+        response = self._vault.opened(call, row)
+        if response is None:
+            return None
+        return JournaledAnswer(response, sha256(response).digest(), row.ordinal)
+
+
+def _past(row: AttemptRow, *, damaged: bool) -> PastAttempt:
+    if row.state == "intent":
+        return PastAttempt(row.ordinal, "in_doubt", LOST)
+    return PastAttempt(row.ordinal, row.state, CORRUPT if damaged else row.error_type, row.status)
+
+
+def _stored_journal_is_a_journal(journal: StoredJournal) -> Journal:
+    return journal

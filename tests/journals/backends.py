@@ -1,0 +1,57 @@
+"""The table of journals that the contract suite runs over, and what each needs to be provoked."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from beam_agents.journals import reset_memory_journals
+from beam_agents.journals.memory import _shelves
+from beam_agents.testing import ManualClock
+
+LEASE_MS = 30_000
+
+
+@dataclass(frozen=True)
+class Place:
+    """One empty journal, and the ways to do it harm."""
+
+    uri: str
+    clock: ManualClock
+    expire_leases: Callable[[], None]
+    damage_answers: Callable[[], None]
+
+
+def memory_place(tmp_path: Path) -> Place:
+    reset_memory_journals()
+    clock = ManualClock(1_700_000_000_000)
+
+    def damage() -> None:
+        for attempts in _shelves["contract"].calls.values():
+            for attempt in attempts:
+                if attempt.row.stored is not None:
+                    attempt.row = attempt.row._replace(stored=attempt.row.stored[:-1] + b"\x00")
+
+    return Place("memory://contract", clock, lambda: clock.advance(LEASE_MS + 1), damage)
+
+
+def sqlite_place(tmp_path: Path) -> Place:
+    clock = ManualClock(1_700_000_000_000)
+    path = tmp_path / "journal.db"
+
+    def damage() -> None:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE attempts SET response = CAST(response || 'x' AS BLOB) WHERE response NOT NULL")
+
+    return Place(f"sqlite:///{path}", clock, lambda: clock.advance(LEASE_MS + 1), damage)
+
+
+PLACES = [
+    pytest.param(memory_place, id="memory"),
+    pytest.param(sqlite_place, id="sqlite"),
+]

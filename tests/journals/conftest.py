@@ -1,0 +1,33 @@
+"""Opens journals for the contract suite and closes them again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from beam_agents.journals import open_journal
+from beam_agents.journals.stored import StoredJournal
+from tests.journals.backends import PLACES, Place
+
+Open = Callable[..., StoredJournal]
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return request.param(tmp_path)
+
+
+@pytest.fixture
+async def opened(place: Place) -> AsyncIterator[Open]:
+    """Opens the journal at `place`, under a name of its own when `owner` is given."""
+    journals: list[StoredJournal] = []
+
+    def open_one(owner: str | None = None) -> StoredJournal:
+        journals.append(open_journal(place.uri, now_ms=place.clock, owner=owner))
+        return journals[-1]
+
+    yield open_one
+    for journal in journals:
+        await journal.aclose()
