@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from beam_agents.errors import AnswerNotJournaledError, InDoubtError, JournalError, JournalOpenError
 from beam_agents.ports import (
@@ -28,6 +28,7 @@ _T = TypeVar("_T")
 
 _FIRST_PAUSE_MS = 20.0
 _LONGEST_PAUSE_MS = 500.0
+_BACKGROUND_TRIES = 1_000
 
 _unfinished: set[asyncio.Task[None]] = set()
 
@@ -67,9 +68,14 @@ class Journaling:
 
     async def record_answer(self, intent: Intent, response: LlmResponse, usage: TokenUsage | None) -> None:
         """Make the answer durable. Raises `AnswerNotJournaledError` with the bytes when that cannot be done."""
+
+        def write() -> Awaitable[None]:
+            return self.journal.record_answer(intent, response.response, usage)
+
         try:
-            await self._insist(lambda: self.journal.record_answer(intent, response.response, usage))
+            await self._insist(write)
         except JournalError as error:
+            self._in_background(write)
             raise AnswerNotJournaledError(
                 f"an answer of {len(response.response)} bytes was paid but could not be journaled: {error}",
                 response=response.response,
@@ -77,20 +83,27 @@ class Journaling:
                 attempt_id=intent.call.attempt_id(intent.ordinal),
             ) from error
         except BaseException:
-            self._in_background(self.journal.record_answer(intent, response.response, usage))
+            self._in_background(write)
             raise
 
     async def record_failure(self, intent: Intent, outcome: AttemptOutcome, error: BaseException) -> None:
-        """Record how a request without an answer ended. On cancellation it is finished in the background."""
+        """Record how a request without an answer ended; the next one may not be sent before that is durable.
+
+        Raises `JournalError` when that cannot be done. On cancellation it is finished in the background.
+        """
         status = getattr(error, "status", None)
-        write = self.journal.record_failure(intent, outcome, type(error).__name__, status)
-        if isinstance(error, Exception):
-            try:
-                await write
-            except JournalError as failed:  # the intent stays open, which counts the request as in doubt
-                _log.warning("journal could not record a failed request: %s", failed)
-        else:
+
+        def write() -> Awaitable[None]:
+            return self.journal.record_failure(intent, outcome, type(error).__name__, status)
+
+        if not isinstance(error, Exception):
             self._in_background(write)
+            return
+        try:
+            await self._insist(write)
+        except BaseException:
+            self._in_background(write)
+            raise
 
     async def _insist(self, operation: Callable[[], Awaitable[_T]]) -> _T:
         pause_ms = _FIRST_PAUSE_MS
@@ -116,14 +129,17 @@ class Journaling:
             raise InDoubtError(lost, deferred=self.on_in_doubt == "defer")
         _log.warning("request in doubt, paying again attempts=%s", ",".join(lost))
 
-    def _in_background(self, write: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(_quietly(write))
+    def _in_background(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Finish a write that its call cannot wait for: an open intent would keep others waiting."""
+        task = asyncio.ensure_future(self._persist(write))
         _unfinished.add(task)
         task.add_done_callback(_unfinished.discard)
 
-
-async def _quietly(write: Coroutine[Any, Any, None]) -> None:
-    try:
-        await write
-    except JournalError as error:
-        _log.warning("journal could not record the outcome of a cancelled request: %s", error)
+    async def _persist(self, write: Callable[[], Awaitable[None]]) -> None:
+        for _ in range(_BACKGROUND_TRIES):
+            try:
+                return await write()
+            except JournalError as error:
+                _log.warning("journal cannot record the outcome of a request yet: %s", error)
+            await self.sleep(_LONGEST_PAUSE_MS)
+        return None
