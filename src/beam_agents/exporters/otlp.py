@@ -174,7 +174,7 @@ class OtlpExporter:
         if self._closed:
             return
         self._closed = True
-        self._processor.shutdown()
+        self._processor.shutdown()  # type: ignore[no-untyped-call]
         self._account.give_up()
         self._meters.shutdown()
 

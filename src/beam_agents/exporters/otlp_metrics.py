@@ -50,9 +50,9 @@ class CallMetrics:
         if event.event_type != TraceEvent.LLM_CALL or event.attributes.get(names.CACHE_HIT) == "true":
             return
         typed = typed_attributes(event)
-        dimensions = {name: typed[name] for name in _DIMENSIONS if name in typed}
+        dimensions: dict[str, SpanValue] = {name: typed[name] for name in _DIMENSIONS if name in typed}
         seconds = max(0, event.end_ms - event.start_ms) / 1000
-        failed = {names.ERROR_TYPE: typed[names.ERROR_TYPE]} if names.ERROR_TYPE in typed else {}
+        failed: dict[str, SpanValue] = {names.ERROR_TYPE: typed[names.ERROR_TYPE]} if names.ERROR_TYPE in typed else {}
         self._duration.record(seconds, dimensions | failed)
         if event.attributes.get(names.BILLED) == "true":
             self._record_tokens(typed, dimensions)

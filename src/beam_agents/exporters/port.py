@@ -15,16 +15,22 @@ class Exporter(Protocol):
     """Sends trace events somewhere, without ever blocking or failing its caller.
 
     Every event handed to `export` ends up in exactly one of the two counts by the time `close` returns.
-
-    Attributes:
-        exported: events that the other side took.
-        dropped: events that were given up.
-        last_error: why, for the latest of them; empty while all is well.
     """
 
-    exported: int
-    dropped: int
-    last_error: str
+    @property
+    def exported(self) -> int:
+        """Events that the other side took."""
+        ...
+
+    @property
+    def dropped(self) -> int:
+        """Events that were given up."""
+        ...
+
+    @property
+    def last_error(self) -> str:
+        """Why the latest event was given up; empty while all is well."""
+        ...
 
     def export(self, events: Iterable[TraceEvent]) -> None:
         """Take `events`. Returns at once and never raises."""
