@@ -78,9 +78,9 @@ def dump_usage(usage: TokenUsage | None) -> str:
     """Usage as text; empty when unknown."""
     if usage is None:
         return ""
-    counts = (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens)
-    details = (usage.cached_tokens, usage.reasoning_tokens)
-    return " ".join("-" if count is None else str(count) for count in (*counts, *details))
+    cached = "-" if usage.cached_tokens is None else usage.cached_tokens
+    reasoning = "-" if usage.reasoning_tokens is None else usage.reasoning_tokens
+    return f"{usage.prompt_tokens} {usage.completion_tokens} {usage.total_tokens} {cached} {reasoning}"
 
 
 def load_usage(text: str) -> TokenUsage | None:

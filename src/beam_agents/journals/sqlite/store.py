@@ -69,11 +69,9 @@ class SqliteStore:
 
     async def aclose(self) -> None:
         """See `Journal.aclose`."""
-        self._session.close()
-        self._writer.stop()
+        self._abandoned()
         while not self._writer.stopped.is_set():
             await asyncio.to_thread(self._writer.stopped.wait)
-        self._abandoned()
 
     def _grant(self, call: CallIdentity, connection: sqlite3.Connection) -> int | Rows:
         session = (self._session.id, self._session.owner)
@@ -126,8 +124,8 @@ def _withdrawal(call: CallIdentity, granted: int | Rows) -> Write[None] | None:
 
 def _release(session: Session, writer: GroupCommitWriter, reader: sqlite3.Connection) -> None:
     session.close()
+    reader.close()  # before the writer's connection: the last one to close empties the write-ahead log
     writer.stop()
-    reader.close()
 
 
 def _agree_on_key(connection: sqlite3.Connection, vault: Vault, shown: str) -> None:

@@ -10,8 +10,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from beam_agents.errors import JournalError
 from beam_agents.journals.sqlite.faults import at_use, concerns_all
@@ -23,7 +22,6 @@ T = TypeVar("T")
 Write: TypeAlias = Callable[[sqlite3.Connection], T]
 """Runs on the writer's thread, inside a transaction."""
 
-_BATCH = 1024
 _AT_EXIT_S = 2.0
 
 
@@ -45,19 +43,29 @@ class Upkeep(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Order:
-    write: Write[Any]
+    """A write that somebody waits for, and what came of it. Made on the loop, filled in by the writer's thread."""
+
+    __slots__ = ("error", "future", "undo", "value", "write")
+
+    def __init__(
+        self,
+        write: Write[Any],
+        future: asyncio.Future[Any] | None,
+        undo: Callable[[Any], Write[None] | None] | None = None,
+    ) -> None:
+        self.write = write
+        self.future = future
+        self.undo = undo
+        self.value: Any = None
+        self.error: Exception | None = None
+
+
+class _Sheaf(NamedTuple):
+    """The orders that one loop made in one turn."""
+
     loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any] | None
-    undo: Callable[[Any], Write[None] | None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    order: _Order
-    value: Any = None
-    error: Exception | None = None
+    orders: list[_Order]
 
 
 class GroupCommitWriter:
@@ -68,7 +76,8 @@ class GroupCommitWriter:
         self._shown = shown
         self._upkeep = upkeep
         self._idle_s = idle_s
-        self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
+        self._sheaves: dict[asyncio.AbstractEventLoop, _Sheaf] = {}
+        self._queue: queue.SimpleQueue[_Sheaf | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopping = False
@@ -80,11 +89,11 @@ class GroupCommitWriter:
 
         When the future is cancelled before that, `undo` of the result, if any, is written next.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
         if self._thread is None or self._stopping:
             self._start()
-        self._orders.put(_Order(write, loop, future, undo))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._add(loop, _Order(write, future, undo))
         return future
 
     def stop(self) -> None:
@@ -96,8 +105,10 @@ class GroupCommitWriter:
             if self._thread is None:
                 self._connection.close()
                 self.stopped.set()
-            else:
-                self._orders.put(None)
+                return
+        for loop in list(self._sheaves):
+            self._hand_over(loop)
+        self._queue.put(None)
 
     def _start(self) -> None:
         with self._lock:
@@ -107,13 +118,26 @@ class GroupCommitWriter:
                 self._thread = threading.Thread(target=self._run, name="beam-agents journal", daemon=True)
                 self._thread.start()
 
+    def _add(self, loop: asyncio.AbstractEventLoop, order: _Order) -> None:
+        sheaf = self._sheaves.get(loop)
+        if sheaf is None:
+            sheaf = self._sheaves[loop] = _Sheaf(loop, [])
+            loop.call_soon(self._hand_over, loop)
+        sheaf.orders.append(order)
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        sheaf = self._sheaves.pop(loop, None)
+        if sheaf is not None:
+            self._queue.put(sheaf)
+
     def _run(self) -> None:
         try:
             going_on = True
             while going_on:
-                batch, going_on = self._take()
-                if batch:
-                    _deliver(self, self._commit(batch))
+                sheaves, going_on = self._take()
+                if sheaves:
+                    self._commit([order for sheaf in sheaves for order in sheaf.orders])
+                    self._deliver(sheaves)
                 else:
                     self._at_leisure(self._maintain)
             self._at_leisure(lambda: self._in_transaction(self._upkeep.farewell))
@@ -121,28 +145,31 @@ class GroupCommitWriter:
             self._connection.close()
             self.stopped.set()
 
-    def _take(self) -> tuple[list[_Order], bool]:
-        batch: list[_Order] = []
+    def _take(self) -> tuple[list[_Sheaf], bool]:
+        sheaves: list[_Sheaf] = []
         try:
-            order = self._orders.get(timeout=self._idle_s)
-            while order is not None:
-                batch.append(order)
-                if len(batch) == _BATCH:
-                    return batch, True
-                order = self._orders.get_nowait()
+            sheaf = self._queue.get(timeout=self._idle_s)
+            while sheaf is not None:
+                sheaves.append(sheaf)
+                sheaf = self._queue.get_nowait()
         except queue.Empty:
-            return batch, True
-        return batch, False
+            return sheaves, True
+        return sheaves, False
 
-    def _commit(self, batch: list[_Order]) -> list[_Outcome]:
+    def _commit(self, orders: list[_Order]) -> None:
         try:
             self._maintain()
-            values = self._in_transaction(lambda connection: [order.write(connection) for order in batch])
+            values = self._in_transaction(lambda connection: [order.write(connection) for order in orders])
         except Exception as error:
-            if len(batch) > 1 and not concerns_all(error):
-                return [outcome for order in batch for outcome in self._commit([order])]
-            return [_Outcome(order, error=at_use(self._shown, error)) for order in batch]
-        return [_Outcome(order, value) for order, value in zip(batch, values, strict=True)]
+            if len(orders) > 1 and not concerns_all(error):
+                for order in orders:
+                    self._commit([order])
+                return
+            for order in orders:
+                order.error = at_use(self._shown, error)
+            return
+        for order, value in zip(orders, values, strict=True):
+            order.value = value
 
     def _maintain(self) -> None:
         if self._upkeep.is_due():
@@ -168,39 +195,30 @@ class GroupCommitWriter:
         except (sqlite3.Error, OSError):
             return
 
-    def resolve(self, outcomes: list[_Outcome]) -> None:
-        """Tell the callers of one loop, on that loop; undo what none of them waits for."""
+    def _deliver(self, sheaves: list[_Sheaf]) -> None:
+        for loop, orders in sheaves:
+            try:
+                loop.call_soon_threadsafe(self._resolve, orders)
+            except RuntimeError:  # the loop is closed
+                self._undo(loop, orders)
+
+    def _resolve(self, orders: list[_Order]) -> None:
         unwanted = []
-        for outcome in outcomes:
-            future = outcome.order.future
-            if future is None or future.cancelled():
-                unwanted.append(outcome)
-            elif outcome.error is not None:
-                future.set_exception(outcome.error)
+        for order in orders:
+            if order.future is None or order.future.cancelled():
+                unwanted.append(order)
+            elif order.error is not None:
+                order.future.set_exception(order.error)
             else:
-                future.set_result(outcome.value)
-        self.undo(unwanted)
+                order.future.set_result(order.value)
+        if unwanted:
+            self._undo(asyncio.get_running_loop(), unwanted)
 
-    def undo(self, outcomes: list[_Outcome]) -> None:
-        """Queue what undoes writes that nobody waits for."""
-        for outcome in outcomes:
-            order = outcome.order
-            if order.undo is None or outcome.error is not None:
-                continue
-            write = order.undo(outcome.value)
-            if write is not None:
-                self._orders.put(_Order(write, order.loop, None))
-
-
-def _deliver(writer: GroupCommitWriter, outcomes: list[_Outcome]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Outcome]] = {}
-    for outcome in outcomes:
-        by_loop.setdefault(outcome.order.loop, []).append(outcome)
-    for loop, theirs in by_loop.items():
-        try:
-            loop.call_soon_threadsafe(writer.resolve, theirs)
-        except RuntimeError:
-            writer.undo(theirs)
+    def _undo(self, loop: asyncio.AbstractEventLoop, orders: list[_Order]) -> None:
+        done = [order for order in orders if order.undo is not None and order.error is None]
+        writes = [write for order in done if order.undo and (write := order.undo(order.value)) is not None]
+        if writes:
+            self._queue.put(_Sheaf(loop, [_Order(write, None) for write in writes]))
 
 
 _running: weakref.WeakSet[GroupCommitWriter] = weakref.WeakSet()
