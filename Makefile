@@ -1,0 +1,95 @@
+# Everything a newcomer or a contributor runs. Needs Python 3.11 to 3.13 and make; everything else is
+# installed into .venv inside this folder, at pinned versions (requirements/). `make` alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# The first of these that runs and is a version we test on. Choose another with `make test PYTHON=python3.12`.
+CANDIDATES := python3 python3.13 python3.12 python3.11
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(shell for p in $(CANDIDATES); do $$p -c '$(SUPPORTED)' 2>/dev/null && { echo $$p; break; }; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+TESTS := $(BIN)/python -m pytest
+UNIT := -m 'not services and not local_model'
+ARGS :=
+
+.PHONY: help
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
+
+# --- the two commands -----------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(VENV)/installed-demo  ## set up, then watch real events go through a real model on this machine
+	@$(BIN)/beam-agents demo $(ARGS)
+
+.PHONY: test
+test: $(VENV)/installed-test  ## set up, then run the unit tests (under 5 minutes)
+	@$(TESTS) -q $(UNIT) $(ARGS)
+
+# --- for contributors -----------------------------------------------------------------------------
+
+.PHONY: test-all
+test-all: test test-services test-pythons  ## all tests; a missing part fails and says how to install it
+
+.PHONY: test-services
+test-services: $(VENV)/installed-all  ## the tests that need servers, other runtimes or the real local model
+	@$(TESTS) -q -m 'services or local_model' $(ARGS)
+
+.PHONY: test-pythons
+test-pythons:  ## the unit tests on every supported Python that is on this machine
+	@for p in python3.11 python3.12 python3.13; do \
+	    $$p -c '$(SUPPORTED)' 2>/dev/null || { echo "$$p is not on this machine: not tested on it"; continue; }; \
+	    echo "--- unit tests on $$p"; \
+	    $(MAKE) --no-print-directory test VENV=.venv-$$p PYTHON=$$p; \
+	done
+
+.PHONY: lint
+lint: $(VENV)/installed-test  ## ruff and mypy
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+.PHONY: format
+format: $(VENV)/installed-test  ## let ruff format and mend what it can
+	@$(BIN)/ruff check --fix --quiet
+	@$(BIN)/ruff format
+
+.PHONY: coverage
+coverage: $(VENV)/installed-test  ## the unit tests, with branch coverage
+	@$(TESTS) -q $(UNIT) --cov --cov-report=term-missing:skip-covered $(ARGS)
+
+.PHONY: bench
+bench: $(VENV)/installed-all  ## the benchmarks behind the numbers in docs/
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+.PHONY: pins
+pins:  ## compile requirements/*.txt again from pyproject.toml (needs uv)
+	@requirements/compile
+
+.PHONY: clean
+clean:  ## remove the venvs and everything that tests and demo leave behind
+	rm -rf .venv .venv-python3.* .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+
+# --- the venv -------------------------------------------------------------------------------------
+
+# One stamp for each set of requirements: make does nothing while it is newer than the files it depends on.
+$(VENV)/installed-%: requirements/%.txt pyproject.toml | $(BIN)/python
+	@echo "Installing $$(wc -l < $<) pinned packages of $< into $(VENV) (the first time takes minutes) ..."
+	@$(PIP) install --requirement $<
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+	@echo "Installed."
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { \
+	    echo "beam-agents needs Python 3.11, 3.12 or 3.13; none of $(CANDIDATES) is one." >&2; \
+	    echo "Install one, or name it: make ... PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@echo "Creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { \
+	    rm -rf $(VENV); \
+	    echo "$(PYTHON) cannot create a venv. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 2; }
