@@ -13,6 +13,7 @@ import pytest
 from beam_agents.journals import reset_memory_journals
 from beam_agents.journals.memory import _shelves
 from beam_agents.testing import ManualClock
+from tests.journals.servers import RedisServer
 
 LEASE_MS = 30_000
 
@@ -27,7 +28,7 @@ class Place:
     damage_answers: Callable[[], None]
 
 
-def memory_place(tmp_path: Path) -> Place:
+def memory_place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     reset_memory_journals()
     clock = ManualClock(1_700_000_000_000)
 
@@ -40,7 +41,7 @@ def memory_place(tmp_path: Path) -> Place:
     return Place("memory://contract", clock, lambda: clock.advance(LEASE_MS + 1), damage)
 
 
-def sqlite_place(tmp_path: Path) -> Place:
+def sqlite_place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     clock = ManualClock(1_700_000_000_000)
     path = tmp_path / "journal.db"
 
@@ -51,7 +52,24 @@ def sqlite_place(tmp_path: Path) -> Place:
     return Place(f"sqlite:///{path}", clock, lambda: clock.advance(LEASE_MS + 1), damage)
 
 
+def redis_place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
+    server: RedisServer = request.getfixturevalue("redis_server")
+    server.client.flushall()
+
+    def expire() -> None:
+        server.client.delete("{beam-agents:journal}:leases")
+
+    def damage() -> None:
+        for key in server.client.scan_iter("{beam-agents:journal}:call:*"):
+            for field, value in server.client.hgetall(key).items():
+                if field.endswith(b":response"):
+                    server.client.hset(key, field, value + b"x")
+
+    return Place(server.uri, ManualClock(), expire, damage)
+
+
 PLACES = [
     pytest.param(memory_place, id="memory"),
     pytest.param(sqlite_place, id="sqlite"),
+    pytest.param(redis_place, id="redis", marks=pytest.mark.services),
 ]

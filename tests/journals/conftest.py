@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,13 +10,22 @@ import pytest
 from beam_agents.journals import open_journal
 from beam_agents.journals.stored import StoredJournal
 from tests.journals.backends import PLACES, Place
+from tests.journals.servers import RedisServer
 
 Open = Callable[..., StoredJournal]
 
 
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.stop()
+
+
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return request.param(tmp_path)
+    return request.param(tmp_path, request)
 
 
 @pytest.fixture

@@ -15,8 +15,17 @@ from beam_agents.ports import Clock
 
 __all__ = ["open_journal"]
 
+
+def _redis(opening: Opening) -> AttemptStore:
+    from beam_agents.journals.redis import RedisStore
+
+    return RedisStore(opening)
+
+
 _STORES: dict[str, Callable[[Opening], AttemptStore]] = {
     "memory": MemoryStore,
+    "redis": _redis,
+    "rediss": _redis,
     "sqlite": SqliteStore,
 }
 

@@ -72,9 +72,11 @@ class Heartbeat:
         self._interval_s = interval_ms / 1000
         self._timer: asyncio.TimerHandle | None = None
         self._running: asyncio.Task[None] | None = None
+        self.was_started = False
 
     def start(self) -> None:
         """Begin, on the running loop. Idempotent."""
+        self.was_started = True
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._interval_s, self._due)
 

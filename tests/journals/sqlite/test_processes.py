@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from beam_agents.journals import open_journal
 from beam_agents.ports import Intent, PastAttempt
 from tests.journals.processes import line_of, tell, worker
 from tests.journals.worker import CALL, burst_call
+
+
+def lock_files(directory: Path) -> list[Path]:
+    return list(directory.glob("*-owner-*"))
 
 
 @pytest.fixture
@@ -47,15 +52,15 @@ async def test_what_a_killed_owner_leaves_is_swept_at_the_next_opening(uri: str,
         line_of(process)
         tell(process)
         line_of(process)
-        assert len(list(tmp_path.glob("*-owner-*"))) == 1
+        assert len(lock_files(tmp_path)) == 1
     await open_journal(uri).aclose()
-    assert list(tmp_path.glob("*-owner-*")) == []
+    assert lock_files(tmp_path) == []
 
 
 async def test_a_clean_exit_without_close_leaves_no_lock_and_no_doubt_about_its_death(uri: str, tmp_path: Path) -> None:
     with worker("abandon", uri) as process:
         assert process.wait(timeout=30) == 0
-    assert list(tmp_path.glob("*-owner-*")) == []
+    assert lock_files(tmp_path) == []
     journal = open_journal(uri)
     assert (await journal.find(CALL)).past == (PastAttempt(1, "in_doubt", "Lost"),)
     await journal.aclose()
@@ -94,19 +99,23 @@ async def test_a_torn_last_write_is_repaired(uri: str, tmp_path: Path) -> None:
 async def test_a_forked_child_may_not_use_its_parents_journal(uri: str) -> None:
     journal = open_journal(uri)
     await journal.begin(CALL)
+    said = said_by_child(lambda: journal._store.read(CALL).send(None))  # type: ignore[attr-defined]
+    assert "forked process must open its own" in said
+    assert (await journal.find(CALL)).busy_for_ms is not None
+    await journal.aclose()
+
+
+def said_by_child(use: Callable[[], object]) -> str:
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            try:
-                journal._store.finish(Intent(CALL, 1), None)  # type: ignore[arg-type]
-            except JournalError as error:
-                os.write(write_end, str(error).encode())
+            use()
+        except JournalError as error:
+            os.write(write_end, str(error).encode())
         finally:
             os._exit(0)
     os.waitpid(child, 0)
     os.close(write_end)
     with os.fdopen(read_end) as pipe:
-        assert "forked process must open its own" in pipe.read()
-    assert (await journal.find(CALL)).busy_for_ms is not None
-    await journal.aclose()
+        return pipe.read()

@@ -1,0 +1,5 @@
+"""`redis://HOST:PORT/DB`: a journal on a Redis server, for many hosts."""
+
+from beam_agents.journals.redis.store import RedisStore
+
+__all__ = ["RedisStore"]
