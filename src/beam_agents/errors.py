@@ -11,6 +11,7 @@
     │   │   └── UnreadableAnswer         success status, but no JSON: the request is in doubt
     │   └── ProviderTimeout            retried: no answer in time; the request is in doubt
     ├── ProviderRequestError         the request is wrong or will never be served; never retried
+    ├── SchemaNotExpressibleError    the vendor's wire cannot carry the output schema; nothing was sent
     ├── ResponseDecodeError          an answer without the promised shape
     ├── OutputSchemaError            a paid answer that does not satisfy the output schema
     ├── CircuitOpenError             the circuit of the endpoint is open; nothing was sent
@@ -51,6 +52,7 @@ __all__ = [
     "RateLimitError",
     "ResponseDecodeError",
     "SchemaFailure",
+    "SchemaNotExpressibleError",
     "ServerError",
     "StateTooLargeError",
     "UnreadableAnswer",
@@ -210,6 +212,22 @@ class ProviderRequestError(_Picklable):
         self.status = status
         self.code = code
         self.request_id = request_id
+
+
+class SchemaNotExpressibleError(_Picklable, ValueError):
+    """A vendor's structured output cannot carry the output schema; raised before anything is sent.
+
+    Attributes:
+        vendor: whose rules forbid it, such as `openai`.
+        field: path of the field in the schema, such as `tags` or `items[].price`; `$` is the root.
+        reason: what cannot be expressed, and what to do instead.
+    """
+
+    def __init__(self, vendor: str, field: str, reason: str) -> None:
+        super().__init__(f"{vendor} cannot be asked for this output schema: field {field!r}: {reason}")
+        self.vendor = vendor
+        self.field = field
+        self.reason = reason
 
 
 class ResponseDecodeError(_Picklable):

@@ -1,0 +1,159 @@
+"""What every vendor's client shares; a vendor adds its wire. See `docs/providers.md`, "Add a vendor".
+
+One `complete` is: key, body, one request on the wire, classification, verbatim bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypedDict
+
+from yarl import URL
+
+from beam_agents.ports import Clock, current_call
+from beam_agents.providers.classification import Asked, accepted_body
+from beam_agents.providers.credentials import Credential
+from beam_agents.providers.transport import Transport, TransportSettings
+from beam_agents.values import LlmRequest, LlmResponse
+
+__all__ = ["ClientOptions", "HttpClient", "SchemaMode", "VendorNames"]
+
+SchemaMode = Literal["native", "prompt"]
+"""`native` asks for structured output by the vendor's own feature; `prompt` writes the schema into the prompt."""
+
+
+class ClientOptions(TypedDict, total=False):
+    """Arguments that every client takes.
+
+    `api_key` is a key or an async callable that returns one; `api_key_env` names the environment variable to
+    read on the worker instead of the vendor's own. `model_id` is only carried for the caller. `headers` are
+    sent with each request. `idempotency_key=True` sends `Idempotency-Key`, the id of the call, to endpoints
+    that honour it. `now_ms` dates a `Retry-After` date when the answer has no `Date` of its own. The others
+    are those of `TransportSettings`.
+    """
+
+    api_key: str | Callable[[], Awaitable[str]] | None
+    api_key_env: str | None
+    base_url: str | None
+    model_id: str
+    headers: Mapping[str, str]
+    idempotency_key: bool
+    structured_output: SchemaMode
+    now_ms: Clock | None
+    timeout_s: float
+    connect_timeout_s: float
+    max_connections: int
+    proxy: str | None
+    ca_file: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class VendorNames:
+    """A vendor's own address and the usual names in the environment; the first one set counts."""
+
+    base_url: str
+    base_url_env: tuple[str, ...]
+    api_key_env: tuple[str, ...]
+
+
+class HttpClient:
+    """Base of the vendors' clients: transport, key and classification of one endpoint.
+
+    A vendor defines `provider_name`, `names`, `decode`, `_url`, `_auth` and `_body`. Usable from several
+    loops and threads; pickles without its key and its connections.
+    """
+
+    provider_name: ClassVar[str]
+    names: ClassVar[VendorNames]
+
+    def __init__(self, **options: Any) -> None:
+        taken = {**options}
+        base_url = taken.pop("base_url", None) or _first_set(self.names.base_url_env) or self.names.base_url
+        self.model_id: str = taken.pop("model_id", "")
+        self._base_url = _checked_url(base_url)
+        self._credential = self._make_credential(taken.pop("api_key", None), taken.pop("api_key_env", None))
+        self._idempotency_key: bool = taken.pop("idempotency_key", False)
+        self._structured_output: SchemaMode = taken.pop("structured_output", "native")
+        self._now_ms: Clock | None = taken.pop("now_ms", None)
+        self._headers: dict[str, str] = {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip, deflate",
+            **taken.pop("headers", {}),
+        }
+        self._transport = Transport(TransportSettings(**taken))
+        if self._structured_output not in ("native", "prompt"):
+            raise ValueError(f"structured_output={self._structured_output!r} must be 'native' or 'prompt'")
+
+    @property
+    def endpoint(self) -> str:
+        """Scheme, host and port."""
+        url = URL(self._base_url)
+        return f"{url.scheme}://{url.host}:{url.port}"
+
+    @property
+    def endpoint_id(self) -> str:
+        """The endpoint and a short hash of the credential: what shares a rate limit shares a breaker."""
+        return f"{self.endpoint}#{self._credential.fingerprint()}"
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        """One request on the wire; the answer's bytes, verbatim.
+
+        Raises:
+            RateLimitError, ServerError, ProviderTimeout: what a retry may mend.
+            ProviderRequestError: what it may not.
+            SchemaNotExpressibleError, ValueError, TypeError: the request cannot be written; nothing was sent.
+        """
+        body = self._body(request)
+        key = await self._credential.value()
+        answer = await self._transport.post(self._url(request.model_id), body, self._request_headers(key))
+        asked = Asked(self.endpoint, request.messages, key, self._now_ms)
+        return LlmResponse(accepted_body(answer, asked))
+
+    async def aclose(self) -> None:
+        """Close the running loop's connections. Idempotent."""
+        await self._transport.aclose()
+
+    def use_clock(self, now_ms: Clock) -> None:
+        """Date `Retry-After` dates with `now_ms` where an answer has no `Date`; no clock travels in a pickle."""
+        self._now_ms = now_ms
+
+    def _make_credential(self, key: Any, env_name: str | None) -> Credential:
+        names = (env_name,) if env_name else self.names.api_key_env
+        vendors_own = URL(self._base_url).host == URL(self.names.base_url).host
+        return Credential(key, names, required=vendors_own or env_name is not None)
+
+    def _request_headers(self, key: str | None) -> dict[str, str]:
+        headers = self._headers if key is None else {**self._headers, **self._auth(key)}
+        call = current_call.get() if self._idempotency_key else None
+        return headers if call is None else {**headers, "Idempotency-Key": call.call_id}
+
+    def _url(self, model_id: str) -> URL:
+        raise NotImplementedError
+
+    def _auth(self, key: str) -> Mapping[str, str]:
+        raise NotImplementedError
+
+    def _body(self, request: LlmRequest) -> bytes:
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_now_ms": None}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.endpoint}, {self._credential!r})"
+
+
+def _first_set(names: tuple[str, ...]) -> str | None:
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def _checked_url(text: str) -> str:
+    url = URL(text)
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError(f"base_url={text!r} must start with http:// or https:// and name a host")
+    if url.user or url.password:
+        raise ValueError("base_url must not hold a user name or password: give the key as api_key or api_key_env")
+    return text.rstrip("/")

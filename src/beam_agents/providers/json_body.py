@@ -1,0 +1,90 @@
+"""JSON bodies: fast for ordinary ones, tolerant where the fast reader would lose an answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from beam_agents.errors import ResponseDecodeError
+
+__all__ = ["as_text", "dump_body", "dump_text", "parse_answer", "parse_body"]
+
+
+def parse_body(body: bytes) -> Any:
+    """The value in a response body.
+
+    Reads what models really write beyond the standard: lone surrogate escapes and NaN, which must not
+    cost a paid answer.
+
+    Raises:
+        ValueError: when the body is not JSON.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return json.loads(body)
+    except RecursionError as error:
+        raise ValueError("the body is nested too deeply") from error
+
+
+def dump_body(value: Mapping[str, Any]) -> bytes:
+    """A request body as JSON.
+
+    Raises:
+        TypeError, ValueError: for a value that JSON cannot hold.
+    """
+    try:
+        return orjson.dumps(value, default=_plain)
+    except TypeError:
+        pass
+    try:
+        return json.dumps(value, allow_nan=False, default=_plain, separators=(",", ":")).encode()
+    except RecursionError as error:
+        raise ValueError("the request is nested too deeply") from error
+
+
+def dump_text(value: Any) -> str:
+    """A value read from an answer, as JSON text again.
+
+    Raises:
+        ResponseDecodeError: when it is nested too deeply.
+    """
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        pass
+    try:
+        return json.dumps(value, separators=(",", ":"))
+    except RecursionError as error:
+        raise ResponseDecodeError("the answer is nested too deeply") from error
+
+
+def parse_answer(body: bytes) -> Mapping[str, Any]:
+    """The object in a stored answer.
+
+    Raises:
+        ResponseDecodeError: when the bytes are not a JSON object.
+    """
+    try:
+        answer = parse_body(body)
+    except ValueError as error:
+        raise ResponseDecodeError("the answer is not JSON") from error
+    if not isinstance(answer, Mapping):
+        raise ResponseDecodeError(f"the answer is a JSON {type(answer).__name__}, not an object")
+    return answer
+
+
+def as_text(value: object) -> str | None:
+    """`value` when it is a string, else `None`."""
+    return value if isinstance(value, str) else None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be part of a request to a model")

@@ -1,0 +1,147 @@
+"""OpenAI chat completions, and every server that speaks them: vLLM, llama.cpp, Azure-shaped gateways.
+
+Wire: https://platform.openai.com/docs/api-reference/chat
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Unpack
+
+from yarl import URL
+
+from beam_agents.errors import ResponseDecodeError
+from beam_agents.providers.http_client import ClientOptions, HttpClient, VendorNames
+from beam_agents.providers.json_body import as_text, dump_body, parse_answer
+from beam_agents.providers.params import wire_params
+from beam_agents.providers.structured_output import openai_response_format, schema_in_prompt
+from beam_agents.providers.usage import count, counts_of, total_usage
+from beam_agents.values import DecodedResponse, LlmRequest, TokenUsage
+
+__all__ = ["OpenAIClient", "decode_openai"]
+
+_FINISH = {"function_call": "tool_calls"}
+_TEXT_PARTS = ("text", "output_text")
+
+
+def decode_openai(body: bytes) -> DecodedResponse:
+    """Reads a chat completion.
+
+    Raises:
+        ResponseDecodeError: when there is no choice with a message.
+    """
+    answer = parse_answer(body)
+    choices = answer.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
+        raise ResponseDecodeError("the answer is not a chat completion: it has no choices[0].message")
+    refusal = message.get("refusal") or _joined(message.get("content"), ("refusal",), "refusal")
+    said = choice.get("finish_reason")
+    vendor_finish = said if isinstance(said, str) else None
+    return DecodedResponse(
+        usage=_usage(answer),
+        text=_joined(message.get("content"), _TEXT_PARTS, "text"),
+        finish_reason=_finish(vendor_finish, bool(refusal)),
+        refusal=refusal if isinstance(refusal, str) else None,
+        tool_calls=_tool_calls(message),
+        response_model=as_text(answer.get("model")),
+        response_id=as_text(answer.get("id")),
+        vendor_finish_reason=vendor_finish,
+    )
+
+
+class OpenAIClient(HttpClient):
+    """Client of one endpoint that speaks chat completions.
+
+    Args:
+        organization, project: sent as `OpenAI-Organization` and `OpenAI-Project`; default OPENAI_ORG_ID and
+            OPENAI_PROJECT_ID.
+        api_version: `api-version` in the query, for Azure-shaped gateways.
+        auth: `bearer` sends `Authorization`, `api-key` sends the header of that name.
+        options: see `ClientOptions`. `base_url` may hold `{model}`.
+    """
+
+    provider_name = "openai"
+    names: ClassVar[VendorNames] = VendorNames(
+        "https://api.openai.com/v1", ("OPENAI_BASE_URL", "OPENAI_API_BASE"), ("OPENAI_API_KEY",)
+    )
+    decode = staticmethod(decode_openai)
+
+    def __init__(
+        self,
+        *,
+        organization: str | None = None,
+        project: str | None = None,
+        api_version: str | None = None,
+        auth: Literal["bearer", "api-key"] = "bearer",
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        super().__init__(**options)
+        if auth not in ("bearer", "api-key"):
+            raise ValueError(f"auth={auth!r} must be 'bearer' or 'api-key'")
+        self._auth_scheme = auth
+        self._api_version = api_version
+        for header, value, env_name in (
+            ("OpenAI-Organization", organization, "OPENAI_ORG_ID"),
+            ("OpenAI-Project", project, "OPENAI_PROJECT_ID"),
+        ):
+            if found := value or os.environ.get(env_name):
+                self._headers.setdefault(header, found)
+        self._urls: dict[str, URL] = {}
+
+    def _url(self, model_id: str) -> URL:
+        if model_id not in self._urls:
+            url = URL(self._base_url.replace("{model}", model_id) + "/chat/completions")
+            self._urls[model_id] = (
+                url if self._api_version is None else url.with_query({"api-version": self._api_version})
+            )
+        return self._urls[model_id]
+
+    def _auth(self, key: str) -> Mapping[str, str]:
+        return {"Authorization": f"Bearer {key}"} if self._auth_scheme == "bearer" else {"api-key": key}
+
+    def _body(self, request: LlmRequest) -> bytes:
+        params = wire_params(request)
+        messages: Any = request.messages
+        if self._structured_output == "prompt":
+            messages, params = schema_in_prompt(messages, params)
+        if "response_format" in params:
+            params["response_format"] = openai_response_format(params["response_format"])
+        return dump_body({"model": request.model_id, "messages": messages, **params})
+
+
+def _joined(content: object, kinds: tuple[str, ...], name: str) -> str | None:
+    if isinstance(content, str):
+        return content if name == "text" else None
+    parts = content if isinstance(content, list) else ()
+    found = [
+        part[name]
+        for part in parts
+        if isinstance(part, Mapping) and part.get("type") in kinds and isinstance(part.get(name), str)
+    ]
+    return "".join(found) if found else None
+
+
+def _finish(vendor_finish: str | None, refused: bool) -> str | None:
+    if refused and vendor_finish in (None, "stop"):
+        return "refusal"
+    return vendor_finish if vendor_finish is None else _FINISH.get(vendor_finish, vendor_finish)
+
+
+def _tool_calls(message: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    calls = message.get("tool_calls")
+    return tuple(call for call in calls if isinstance(call, Mapping)) if isinstance(calls, list) else ()
+
+
+def _usage(answer: Mapping[str, Any]) -> TokenUsage | None:
+    said = counts_of(answer.get("usage"))
+    cached = count(counts_of(said.get("prompt_tokens_details")).get("cached_tokens"))
+    return total_usage(
+        count(said.get("prompt_tokens")),
+        count(said.get("completion_tokens")),
+        count(said.get("total_tokens")),
+        cached=count(said.get("prompt_cache_hit_tokens")) if cached is None else cached,
+        reasoning=count(counts_of(said.get("completion_tokens_details")).get("reasoning_tokens")),
+    )

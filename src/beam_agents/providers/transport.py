@@ -1,0 +1,167 @@
+"""One aiohttp transport for every vendor: one request on the wire, one whole answer, or a typed error.
+
+Usable from several event loops and threads at once: each loop has a session of its own, which ends with
+its loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+import urllib.request
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from beam_agents.errors import ConnectionBroken, EndpointUnreachable, ProviderTimeout
+from beam_agents.providers.classification import WireAnswer
+
+__all__ = ["Transport", "TransportSettings"]
+
+_NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.InvalidURL)
+
+
+@dataclass(frozen=True, slots=True)
+class TransportSettings:
+    """How requests travel.
+
+    Attributes:
+        timeout_s: total deadline of one request, from asking for a connection to the last byte.
+        connect_timeout_s: how long making a connection may take.
+        max_connections: requests in flight at once on one loop; more wait for their turn.
+        proxy: URL of an HTTP proxy; `None` reads HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+        ca_file: certificates to trust instead of the system's.
+    """
+
+    timeout_s: float = 120.0
+    connect_timeout_s: float = 10.0
+    max_connections: int = 256
+    proxy: str | None = None
+    ca_file: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("timeout_s", "connect_timeout_s", "max_connections"):
+            value = getattr(self, name)
+            if not 0 < value < float("inf"):
+                raise ValueError(f"{name}={value!r} must be a finite number above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class _LoopSession:
+    http: aiohttp.ClientSession
+    slots: asyncio.Semaphore
+    owner: AsyncGenerator[None, None]
+    proxy: str | None
+
+
+class Transport:
+    """Sends POST requests to one endpoint. Pickles by its settings; open connections stay behind."""
+
+    def __init__(self, settings: TransportSettings) -> None:
+        self._settings = settings
+        self._sessions: dict[asyncio.AbstractEventLoop, _LoopSession] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._settings,)
+
+    async def post(self, url: URL, body: bytes, headers: Mapping[str, str]) -> WireAnswer:
+        """Send one request and read the whole answer. Never retries and never follows a redirect.
+
+        Raises:
+            ProviderTimeout: no whole answer before the deadline, or no connection in time.
+            EndpointUnreachable: no connection; nothing was sent.
+            ConnectionBroken: the connection broke, or the answer came damaged.
+        """
+        session = self._sessions.get(asyncio.get_running_loop())
+        if session is None or session.http.closed:
+            session = await self._open(url)
+        sent = False
+        try:
+            async with asyncio.timeout(self._settings.timeout_s), session.slots:
+                sent = True
+                return await _exchange(session, url, body, headers)
+        except aiohttp.ConnectionTimeoutError as error:
+            raise _timed_out(f"no connection within {self._settings.connect_timeout_s:g} s", sent=False) from error
+        except TimeoutError as error:
+            stage = "no whole answer" if sent else "no free connection"
+            raise _timed_out(f"{stage} within {self._settings.timeout_s:g} s", sent=sent) from error
+        except _NEVER_SENT as error:
+            raise EndpointUnreachable(
+                f"{url.origin()} cannot be reached ({type(error).__name__}: {_os_reason(error)}); nothing was sent"
+            ) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionBroken(
+                f"the connection to {url.origin()} broke before a whole answer arrived ({type(error).__name__})"
+            ) from error
+
+    async def aclose(self) -> None:
+        """Close this loop's connections. Idempotent; a later request opens new ones."""
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.owner.aclose()
+
+    async def _open(self, url: URL) -> _LoopSession:
+        loop = asyncio.get_running_loop()
+        session = self._new_session(url)
+        with self._lock:
+            closed = [known for known in self._sessions if known.is_closed()]
+            left = [self._sessions.pop(known) for known in closed]
+            self._sessions[loop] = session
+        # Entering the generator makes the loop's own shutdown close the session.
+        await anext(session.owner)
+        for forgotten in left:
+            await forgotten.http.close()
+        return session
+
+    def _new_session(self, url: URL) -> _LoopSession:
+        settings = self._settings
+        http = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, ssl=_tls(settings.ca_file)),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_timeout_s),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        )
+        proxy = settings.proxy or _environment_proxy(url.scheme, url.host or "")
+        return _LoopSession(http, asyncio.Semaphore(settings.max_connections), _owner(http), proxy)
+
+
+async def _owner(http: aiohttp.ClientSession) -> AsyncGenerator[None, None]:
+    """Closes `http` when its loop ends (`asyncio.run` closes async generators) or when it is dropped."""
+    try:
+        while True:
+            yield
+    finally:
+        await http.close()
+
+
+def _tls(ca_file: str | None) -> ssl.SSLContext | bool:
+    return True if ca_file is None else ssl.create_default_context(cafile=ca_file)
+
+
+async def _exchange(session: _LoopSession, url: URL, body: bytes, headers: Mapping[str, str]) -> WireAnswer:
+    async with session.http.post(
+        url, data=body, headers=headers, allow_redirects=False, proxy=session.proxy
+    ) as response:
+        return WireAnswer(response.status, response.headers, await response.read())
+
+
+def _environment_proxy(scheme: str, host: str) -> str | None:
+    proxies = urllib.request.getproxies_environment()
+    bypassed = urllib.request.proxy_bypass_environment(host, proxies)  # type: ignore[attr-defined]
+    return None if bypassed else proxies.get(scheme)
+
+
+def _timed_out(what: str, *, sent: bool) -> ProviderTimeout:
+    error = ProviderTimeout(f"{what}; raise timeout_s if the model needs longer" if sent else what)
+    error.in_doubt = sent
+    return error
+
+
+def _os_reason(error: BaseException) -> str:
+    cause = getattr(error, "os_error", None)
+    return str(getattr(cause, "strerror", None) or cause or "")[:120]
