@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import isfinite
+from math import ldexp
+from sys import float_info
 from typing import TypeGuard
 
 from beam_agents.errors import ProviderError, ProviderTimeout, RateLimitError, ServerError
@@ -53,17 +54,16 @@ class RetryPolicy:
 
     def pre_jitter_ms(self, attempt: int) -> float:
         """`min(base_ms * 2 ** (attempt - 1), max_ms)` after the `attempt`-th request, counted from 1."""
-        doublings = min(attempt - 1, 2_000)  # enough to lift the smallest float above the largest
         try:
-            return min(self.base_ms * float(2) ** doublings, self.max_ms)
+            return min(ldexp(self.base_ms, attempt - 1), self.max_ms)
         except OverflowError:
-            return self.max_ms if self.base_ms else 0
+            return self.max_ms
 
     def delay_ms(self, attempt: int, error: ProviderError, rng: Rng) -> float:
         """The wait after the `attempt`-th request failed with `error`: jittered, never below its floor."""
         delay = rng.uniform(0, self.pre_jitter_ms(attempt))
         floor = error.retry_after_ms
-        if floor is None or not isfinite(floor) or floor <= 0:
+        if floor is None or not 0 < floor <= float_info.max:
             return delay
         if self.retry_after_spread_ms:
             floor += rng.uniform(0, self.retry_after_spread_ms)
@@ -71,5 +71,5 @@ class RetryPolicy:
 
 
 def _require_duration(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= float_info.max:
         raise ValueError(f"{name} must be a finite number of milliseconds, not negative, but is {value!r}")
