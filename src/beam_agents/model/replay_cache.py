@@ -122,6 +122,8 @@ class ReplayCache:
         for entry in stored.entries:
             if entry.cache_key in self._entries:
                 self._remove(entry.cache_key)
+            entry.created_at_ms += 0  # sets the field, if another writer left it out, so that sizes stay exact
+            entry.last_access_ms += 0
             self._add(entry)
         self._evict()
 
