@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import jiter
 from pydantic import BaseModel, ValidationError
-from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.errors import PydanticUserError
 
 from beam_agents.errors import OutputSchemaError, SchemaFailure
 from beam_agents.values import DecodedResponse, Json, LlmRequest
@@ -37,11 +38,11 @@ def response_format(output_schema: type[BaseModel]) -> dict[str, Json]:
         return _formats[output_schema]
     except (KeyError, TypeError):
         pass
-    if not (isinstance(output_schema, type) and issubclass(output_schema, BaseModel)):
+    if not (isinstance(output_schema, type) and issubclass(output_schema, BaseModel)) or output_schema is BaseModel:
         raise TypeError(f"output_schema must be a Pydantic model class, not {output_schema!r}")
     try:
         schema = output_schema.model_json_schema()
-    except PydanticInvalidForJsonSchema as error:
+    except PydanticUserError as error:
         raise TypeError(f"output_schema {output_schema.__name__} has no JSON schema: {error.message}") from None
     name = re.sub(r"[^A-Za-z0-9_-]", "_", output_schema.__name__)[:64]
     made: dict[str, Json] = {
@@ -88,7 +89,7 @@ def parse_output(decoded: DecodedResponse, output_schema: type[_M]) -> _M:
     try:
         return output_schema.model_validate_json(body)
     except ValidationError as error:
-        said = f"the answer violates {output_schema.__name__}: {_summary(error)}"
+        said = f"the answer violates {output_schema.__name__}: {_summary(error, output_schema)}"
         raise _failed(decoded, "schema_violation", said) from None
 
 
@@ -135,11 +136,28 @@ def _harmless(error: ValueError) -> str:
     """The parser's message without the quoted key that it may hold."""
     if isinstance(error, UnicodeError):
         return "it holds a lone surrogate"
-    return re.sub(r'"[^"]*"', "…", str(error), flags=re.DOTALL)
+    return re.sub('".*"', "…", str(error), flags=re.DOTALL)
 
 
-def _summary(error: ValidationError) -> str:
+def _summary(error: ValidationError, output_schema: type[BaseModel]) -> str:
+    """Where and how the answer fails; of its own words only those that the schema holds too."""
+    declared = set(_property_names(response_format(output_schema)))
     found: list[Any] = error.errors(include_url=False, include_input=False, include_context=False)
-    named = [f"{'.'.join(map(str, one['loc'])) or '(root)'}: {one['type']}" for one in found[:_NAMED_ERRORS]]
+    named = [f"{_path(one['loc'], declared)}: {one['type']}" for one in found[:_NAMED_ERRORS]]
     more = len(found) - len(named)
     return "; ".join(named) + (f"; and {more} more" if more else "")
+
+
+def _path(steps: tuple[int | str, ...], declared: set[str]) -> str:
+    shown = [str(step) if isinstance(step, int) or step in declared else "…" for step in steps]
+    return ".".join(shown) or "(root)"
+
+
+def _property_names(schema: object) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from schema.get("properties", ())
+        for part in schema.values():
+            yield from _property_names(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _property_names(part)
