@@ -155,7 +155,8 @@ def _path(steps: tuple[int | str, ...], declared: set[str]) -> str:
 
 def _property_names(schema: object) -> Iterator[str]:
     if isinstance(schema, dict):
-        yield from schema.get("properties", ())
+        properties = schema.get("properties")
+        yield from properties if isinstance(properties, dict) else ()
         for part in schema.values():
             yield from _property_names(part)
     elif isinstance(schema, list):
