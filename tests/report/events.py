@@ -10,8 +10,12 @@ from typing import Any
 from beam_agents import attributes as names
 from beam_agents.exporters.jsonl import entity_key_to_json, event_to_json
 from beam_agents.proto import TraceEvent
+from beam_agents.report.build import report_of
+from beam_agents.report.contents import Report
+from beam_agents.report.dead_letters import Letter
+from beam_agents.report.gather import Gathering
 
-__all__ = ["activation", "attempt", "call", "dead_letter", "sample_letters", "sample_run"]
+__all__ = ["activation", "attempt", "call", "dead_letter", "sample_letters", "sample_report", "sample_run"]
 
 START_MS = 1_790_000_000_000
 
@@ -180,3 +184,13 @@ def _sample_call(rng: random.Random, key: str, seq: int, step: int, at_ms: int, 
         key, seq, step, start_ms=at_ms, took_ms=took_ms, model=model, endpoint=endpoint, tokens=tokens,
         cached=tokens[0] // 2 if rng.random() < 0.3 else None, **more,
     )  # fmt: skip
+
+
+def sample_report() -> Report:
+    """The report of that run and its dead letters."""
+    gathering = Gathering()
+    for event in sample_run():
+        gathering.add_event(event)
+    for letter in sample_letters():
+        gathering.add_dead_letter(Letter.from_json(letter))
+    return report_of(gathering, sources=["traces.jsonl", "errors.jsonl"])

@@ -40,7 +40,7 @@ def _money(report: Report) -> list[str]:
             "of activations that failed."
         )
     if report.unpriced_models:
-        told.append(f"No price is known for {', '.join(report.unpriced_models)}: its tokens are in no sum of money.")
+        told.append(f"No price is known for {', '.join(report.unpriced_models)}: those tokens are in no sum of money.")
     return told
 
 

@@ -82,18 +82,17 @@ def comparison(before: Report, after: Report) -> Table:
 
 def _spend(report: Report) -> Table:
     rows = [
-        (row.spend.replace("_", " "), SPEND_MEANING[row.spend], *_tally(row.tally, report.currency))
+        (row.spend.replace("_", " "), *_tally(row.tally, report.currency), SPEND_MEANING[row.spend])
         for row in report.spend
     ]
-    return Table("spend", "Spend", ("class", "meaning", *_TALLY), (False, False, *_TALLY_NUMERIC), rows)
+    return Table("spend", "Spend", ("class", *_TALLY, "meaning"), (False, *_TALLY_NUMERIC, False), rows)
 
 
 def _models(report: Report) -> Table:
     rows = [
         (
             row.model,
-            *_tally(row.paid, report.currency)[:-1],
-            money_text(row.paid.money, report.currency) if row.priced else "no price known",
+            *_tally(row.paid, report.currency),
             number_text(row.failed),
             number_text(row.in_doubt),
         )
@@ -143,19 +142,19 @@ def _problems(anchor: str, title: str, problems: Sequence[Problem]) -> Table:
     return Table(anchor, title, ("kind", "count", "for example"), (False, True, False), rows)
 
 
-_TALLY = ("requests", "input tokens", "of these cached", "output tokens", "of these reasoning", "money")
+_TALLY = ("requests", "money", "input tokens", "cached", "output tokens", "reasoning")
 _TALLY_NUMERIC = (True,) * len(_TALLY)
 
 
 def _tally(tally: Tally, currency: str) -> tuple[str, ...]:
-    counts = (
-        tally.requests,
-        tally.input_tokens,
-        tally.cached_tokens,
-        tally.output_tokens,
-        tally.reasoning_tokens,
-    )
-    return (*map(number_text, counts), money_text(tally.money, currency))
+    """Unknown tokens and unknown money are a dash; money of which a part has no price says so."""
+    if tally.requests == tally.without_usage:
+        return (number_text(tally.requests), *["–"] * 5)
+    money = money_text(tally.money, currency)
+    if tally.without_price:
+        money = "no price known" if not tally.money else f"{money} and more"
+    counts = (tally.input_tokens, tally.cached_tokens, tally.output_tokens, tally.reasoning_tokens)
+    return (number_text(tally.requests), money, *map(number_text, counts))
 
 
 _Show = Callable[[float], str]
