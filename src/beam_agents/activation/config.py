@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import re
+import uuid
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from beam_agents.model import RetryPolicy
@@ -19,6 +23,9 @@ _CHOICES = {
     "commit": ("bundle", "timer"),
     "on_open": ("wait", "dead_letter"),
 }
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
+_URL = re.compile(r"https?://[^\s/?#]+\S*", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -46,12 +53,14 @@ class AgentConfig:
         namespace: scopes positions and journal records; `None` is the transform's full label.
         commit: `bundle` commits with the bundle; `timer` (experimental) commits by timers.
         on_open: while a circuit is open, `wait` for it or make a `dead_letter`.
+        identity: names this configuration in worker processes; survives pickling.
 
     Raises:
         ValueError: when a field has no sensible value; the message names field and value.
     """
 
     model: str | None = None
+    _: KW_ONLY
     provider: Callable[[], LLMClient] | None = None
     decode: Decode | None = None
     base_url: str | None = None
@@ -59,7 +68,7 @@ class AgentConfig:
     retry_policy: RetryPolicy = _RETRY_POLICY
     breaker_threshold: int = 10
     breaker_cooldown_ms: int = 10_000
-    journal: str | None = None
+    journal: str | None = field(default=None, repr=False)
     max_in_flight: int = 256
     activation_timeout_s: float = 300.0
     max_tokens_per_activation: int | None = None
@@ -69,3 +78,80 @@ class AgentConfig:
     namespace: str | None = None
     commit: Literal["bundle", "timer"] = "bundle"
     on_open: Literal["wait", "dead_letter"] = "wait"
+    identity: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._check_provider()
+        self._check_numbers()
+        self._check_texts()
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
+        if self.sequence is not None and not callable(self.sequence):
+            raise ValueError(f"sequence must take an event and return its position, but is {self.sequence!r}")
+        if self.breaker_threshold <= self.retry_policy.max_attempts:
+            warnings.warn(
+                f"breaker_threshold={self.breaker_threshold} is not above "
+                f"retry_policy.max_attempts={self.retry_policy.max_attempts}: "
+                "the failures of a single call can open the circuit for all",
+                stacklevel=3,
+            )
+
+    def _check_provider(self) -> None:
+        if (self.model is None) == (self.provider is None):
+            raise ValueError(
+                f"give either model or provider with decode, not both and not neither: "
+                f"model={self.model!r}, provider={self.provider!r}"
+            )
+        if self.model is not None:
+            vendor, _, name = str(self.model).partition(":")
+            if not isinstance(self.model, str) or not vendor.strip() or not name.strip():
+                raise ValueError(f"model must look like 'openai:gpt-4o-mini', not {self.model!r}")
+            if self.decode is not None:
+                raise ValueError(f"decode belongs to provider; model={self.model!r} brings its own")
+            return
+        if not callable(self.provider):
+            raise ValueError(
+                f"provider must be a factory without arguments, not {self.provider!r}; wrap a client in one"
+            )
+        if not callable(self.decode):
+            raise ValueError(f"decode must read the bytes of the provider's answers, but is {self.decode!r}")
+        for name in ("base_url", "api_key_env"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name}={getattr(self, name)!r} has no effect on provider; give it to the factory")
+
+    def _check_numbers(self) -> None:
+        if not isinstance(self.retry_policy, RetryPolicy):
+            raise ValueError(f"retry_policy must be a RetryPolicy, not {self.retry_policy!r}")
+        _require_int("breaker_threshold", self.breaker_threshold, 1)
+        _require_int("breaker_cooldown_ms", self.breaker_cooldown_ms, 0)
+        _require_int("max_in_flight", self.max_in_flight, 1)
+        if self.max_tokens_per_activation is not None:
+            _require_int("max_tokens_per_activation", self.max_tokens_per_activation, 0)
+        timeout = self.activation_timeout_s
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf:
+            raise ValueError(f"activation_timeout_s must be a positive, finite number of seconds, not {timeout!r}")
+
+    def _check_texts(self) -> None:
+        _require_text("base_url", self.base_url, _URL, "an http:// or https:// URL")
+        _require_text(
+            "api_key_env", self.api_key_env, _VARIABLE, "the name of an environment variable, not a key itself"
+        )
+        if self.namespace is not None and (not isinstance(self.namespace, str) or not self.namespace):
+            raise ValueError(f"namespace must be a text that is not empty, not {self.namespace!r}")
+        if self.journal is not None and (not isinstance(self.journal, str) or not _URI.fullmatch(self.journal)):
+            shown = str(self.journal).rpartition("@")[2]
+            raise ValueError(f"journal must be a URI such as 'sqlite:///journal.db', not {shown!r}")
+
+
+def _require_int(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} must be an int of at least {least}, not {value!r}")
+
+
+def _require_text(name: str, value: object, shape: re.Pattern[str], wanted: str) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str) or not shape.fullmatch(value):
+        shown = "the given value" if name == "api_key_env" else repr(value)
+        raise ValueError(f"{name} must be {wanted}, which {shown} is not")

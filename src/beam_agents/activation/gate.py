@@ -1,0 +1,60 @@
+"""Waiting while a circuit is open, instead of failing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from beam_agents.errors import CircuitOpenError
+from beam_agents.model import CircuitBreaker, CircuitState
+from beam_agents.model.retry import is_retryable
+from beam_agents.ports import Clock, Sleep
+
+__all__ = ["CircuitGate"]
+
+_LOOK_MS = 50.0
+
+
+class CircuitGate:
+    """Queues callers while the circuit of one endpoint is open, and lets one at a time try. For one event loop."""
+
+    def __init__(self, breaker: CircuitBreaker, now_ms: Clock, sleep: Sleep) -> None:
+        self._breaker = breaker
+        self._now_ms = now_ms
+        self._sleep = sleep
+        self._turn = asyncio.Lock()
+
+    def holds_back(self, error: Exception) -> bool:
+        """Whether `error` is of the kind that waiting mends: the circuit is open, and that is why."""
+        if isinstance(error, CircuitOpenError):
+            return True
+        return is_retryable(error) and self._breaker.state is not CircuitState.CLOSED
+
+    @asynccontextmanager
+    async def passage(self, deadline_ms: float) -> AsyncIterator[None]:
+        """A block that may send a request: the circuit is closed, or a trial is due and it is this caller's turn.
+
+        First come, first served. Raises `CircuitOpenError` when no trial is due before `deadline_ms`.
+        """
+        await self._turn.acquire()
+        try:
+            await self._until_permitted(deadline_ms)
+            on_trial = self._breaker.state is not CircuitState.CLOSED
+        except BaseException:
+            self._turn.release()
+            raise
+        if not on_trial:
+            self._turn.release()
+        try:
+            yield
+        finally:
+            if on_trial:
+                self._turn.release()
+
+    async def _until_permitted(self, deadline_ms: float) -> None:
+        while self._breaker.refuses(self._now_ms()):
+            left_ms = deadline_ms - self._now_ms()
+            if left_ms <= 0:
+                raise CircuitOpenError(self._breaker.endpoint)
+            await self._sleep(min(_LOOK_MS, left_ms))

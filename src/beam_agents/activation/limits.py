@@ -1,0 +1,67 @@
+"""How many activations a process works on, and how many it takes in."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+__all__ = ["Admission", "Slots"]
+
+_KEYS_PER_SLOT = 2
+_EVENTS_PER_SLOT = 64
+
+
+class Slots:
+    """At most `limit` activations at work at once, first come, first served. For one event loop."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._semaphore = asyncio.Semaphore(limit)
+        self.in_use = 0
+
+    async def __aenter__(self) -> Slots:
+        await self._semaphore.acquire()
+        self.in_use += 1
+        return self
+
+    async def __aexit__(self, *exit_info: object) -> None:
+        self.in_use -= 1
+        self._semaphore.release()
+
+
+class Admission:
+    """Back-pressure: holds back the threads that bring events while too much is under way in the process.
+
+    Two bounds, so that a key with thousands of events does not keep the others out: keys with work, twice
+    the slots; events that wait, 64 times the slots.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._most_keys = slots * _KEYS_PER_SLOT
+        self._most_events = slots * _EVENTS_PER_SLOT
+        self._changed = threading.Condition()
+        self._held_back = 0
+        self.keys = 0
+        self.events = 0
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for room, at most `timeout_s` seconds; whether there is some."""
+        with self._changed:
+            if self._has_room():
+                return True
+            self._held_back += 1
+            try:
+                return self._changed.wait_for(self._has_room, timeout_s)
+            finally:
+                self._held_back -= 1
+
+    def change(self, *, keys: int = 0, events: int = 0) -> None:
+        """Count keys with work and events under way, up or down."""
+        with self._changed:
+            self.keys += keys
+            self.events += events
+            if self._held_back:
+                self._changed.notify_all()
+
+    def _has_room(self) -> bool:
+        return self.keys < self._most_keys and self.events < self._most_events

@@ -1,0 +1,151 @@
+"""One asyncio loop on a thread of its own for each process: where every activation runs."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+__all__ = ["ActivationLoop", "activation_loop", "close_activation_loop"]
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+_CLOSING_S = 5.0
+
+
+class ActivationLoop:
+    """A running event loop, its real clock and its real sleeper.
+
+    Use `activation_loop()`; a second loop in one process would need its own clients.
+    """
+
+    def __init__(self) -> None:
+        self.loop = _new_event_loop()
+        self._posted: deque[Callable[[], None]] = deque()
+        self._waking = False
+        self._closing = False
+        self._closers: list[Callable[[], Awaitable[None]]] = []
+        self._thread = threading.Thread(target=self._serve, name="beam-agents-loop", daemon=True)
+        self._thread.start()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the loop serves no more."""
+        return self._closing or not self._thread.is_alive()
+
+    @property
+    def thread_id(self) -> int | None:
+        """Identifier of the loop's thread."""
+        return self._thread.ident
+
+    @staticmethod
+    def now_ms() -> int:
+        """Milliseconds since the epoch."""
+        return int(time.time() * 1000)  # noqa: TID251 - the one real clock
+
+    @staticmethod
+    async def sleep(ms: float) -> None:
+        """Wait `ms` milliseconds."""
+        await asyncio.sleep(ms / 1000)  # noqa: TID251 - the one real sleeper
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called on the loop's thread, in order of arrival. Cheap, from any thread."""
+        self._posted.append(callback)
+        if not self._waking:
+            self._waking = True
+            self.loop.call_soon_threadsafe(self._deliver)
+
+    def run(self, coroutine: Coroutine[Any, Any, _T], timeout_s: float | None = None) -> _T:
+        """Run `coroutine` on the loop and wait for its result. Not to be called on the loop's own thread."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout_s)
+
+    def on_close(self, closer: Callable[[], Awaitable[None]]) -> None:
+        """Have `closer` awaited when the loop closes, the latest first."""
+        self._closers.append(closer)
+
+    def close(self) -> None:
+        """Release what was opened on the loop, and end its thread. Idempotent."""
+        if self.closed:
+            return
+        try:
+            self.run(self._release(), _CLOSING_S)
+        except Exception as error:
+            _log.warning("closing the activation loop: %s: %s", type(error).__name__, error)
+        self._closing = True
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(_CLOSING_S)
+
+    def _deliver(self) -> None:
+        self._waking = False
+        while self._posted:
+            self._posted.popleft()()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        while not self._closing:
+            try:
+                self.loop.run_forever()
+            except BaseException as error:  # a task of an agent raised SystemExit or KeyboardInterrupt
+                _log.error("a task on the activation loop raised %s; the loop goes on", type(error).__name__)
+        self.loop.close()
+
+    async def _release(self) -> None:
+        current = asyncio.current_task()
+        running = [task for task in asyncio.all_tasks() if task is not current]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=_CLOSING_S / 2)
+        while self._closers:
+            try:
+                await self._closers.pop()()
+            except Exception as error:
+                _log.warning("closing a resource: %s: %s", type(error).__name__, error)
+
+
+_lock = threading.Lock()
+_current: ActivationLoop | None = None
+
+
+def activation_loop() -> ActivationLoop:
+    """The loop of this process; started when first asked for, and anew in a forked child."""
+    global _current
+    with _lock:
+        if _current is None or _current.closed:
+            _current = ActivationLoop()
+        return _current
+
+
+def close_activation_loop() -> None:
+    """Close the loop of this process and everything opened on it. The next use starts a new one."""
+    global _current
+    with _lock:
+        closing, _current = _current, None
+    if closing is not None:
+        closing.close()
+
+
+def _forget() -> None:
+    global _current, _lock
+    _current, _lock = None, threading.Lock()
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+atexit.register(close_activation_loop)

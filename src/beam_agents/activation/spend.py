@@ -1,0 +1,74 @@
+"""What the calls of an activation cost, read from their LLM_CALL events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, TypeAlias
+
+import orjson
+
+from beam_agents import attributes as names
+from beam_agents.proto import TraceEvent
+from beam_agents.values import TokenUsage
+
+__all__ = ["CallSpend", "SpendClass", "count_calls", "discarded_calls"]
+
+SpendClass: TypeAlias = Literal["discarded", "failed", "in_doubt"]
+"""Class of a request whose activation did not commit."""
+
+
+class CallSpend(NamedTuple):
+    """One request on the wire: its attempt id, the class of its spend, its tokens when known."""
+
+    id: str
+    class_: SpendClass
+    usage: TokenUsage | None
+
+
+def discarded_calls(events: Iterable[TraceEvent]) -> tuple[CallSpend, ...]:
+    """Every request that a failed activation made or built on, each once."""
+    spent: dict[str, CallSpend] = {}
+    for event in events:
+        found = event.attributes
+        for logged in orjson.loads(found.get(names.ATTEMPT_LOG, "[]")):
+            if logged["outcome"] != "answered":
+                spent.setdefault(logged["id"], CallSpend(logged["id"], logged["outcome"], None))
+        attempt_id = found.get(names.ATTEMPT_ID)
+        if attempt_id:
+            spent[attempt_id] = CallSpend(attempt_id, "discarded", _usage(event))
+    return tuple(spent.values())
+
+
+def count_calls(events: Iterable[TraceEvent]) -> Counter[str]:
+    """Calls, attempts, hits, failures and tokens, by the names of their metrics."""
+    counts: Counter[str] = Counter()
+    for event in events:
+        found = event.attributes
+        counts["calls"] += 1
+        counts["attempts"] += int(found[names.ATTEMPTS])
+        counts["in_doubt"] += int(found[names.IN_DOUBT])
+        counts["retries"] += max(0, int(found[names.ATTEMPTS]) - 1)
+        counts["cache_hits"] += found[names.CACHE_HIT] == "true"
+        counts["recovered_calls"] += found.get(names.REPLAY) == "journal"
+        counts["failed_calls"] += names.ERROR_TYPE in found
+        counts["waited_ms"] += int(found.get(names.WAITED_MS, 0))
+        if found[names.BILLED] == "true":
+            counts["input_tokens"] += int(found.get(names.GEN_AI_USAGE_INPUT_TOKENS, 0))
+            counts["output_tokens"] += int(found.get(names.GEN_AI_USAGE_OUTPUT_TOKENS, 0))
+    return counts
+
+
+def _usage(event: TraceEvent) -> TokenUsage | None:
+    found = event.attributes
+    if names.GEN_AI_USAGE_INPUT_TOKENS not in found or names.GEN_AI_USAGE_OUTPUT_TOKENS not in found:
+        return None
+    prompt, completion = int(found[names.GEN_AI_USAGE_INPUT_TOKENS]), int(found[names.GEN_AI_USAGE_OUTPUT_TOKENS])
+    cached, reasoning = found.get(names.GEN_AI_USAGE_CACHED_TOKENS), found.get(names.GEN_AI_USAGE_REASONING_TOKENS)
+    return TokenUsage(
+        prompt,
+        completion,
+        prompt + completion,
+        None if cached is None else int(cached),
+        None if reasoning is None else int(reasoning),
+    )

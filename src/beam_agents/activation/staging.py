@@ -1,0 +1,121 @@
+"""An activation's effects, held back until it succeeds; trace ids as pure functions of its position."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from hashlib import sha256
+
+from beam_agents import attributes as names
+from beam_agents.proto import TraceEvent
+from beam_agents.values import TokenUsage
+
+__all__ = ["ActivationStaging", "Position", "Scope"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What positions are counted in.
+
+    Attributes:
+        namespace: names the step of the pipeline.
+        window: names the window; empty for the global one.
+    """
+
+    namespace: str = ""
+    window: str = ""
+
+    @property
+    def label(self) -> str:
+        """The scope as journal records carry it."""
+        return f"{self.namespace}@{self.window}" if self.window else self.namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an activation stands: the `seq`-th event of `entity_key` in `scope`."""
+
+    scope: Scope
+    entity_key: bytes
+    seq: int
+
+    @property
+    def trace_id(self) -> bytes:
+        """16 bytes; the same for every run of this position."""
+        parts = (self.scope.namespace.encode(), self.scope.window.encode(), self.entity_key, b"%d" % self.seq)
+        return sha256(b"".join(b"%d:%s" % (len(part), part) for part in parts)).digest()[:16]
+
+
+class ActivationStaging:
+    """Collects events and billed usage of one activation; a `StagingSink`.
+
+    Stamps trace id, span id and parent onto every event: pure functions of position, step and, where one step
+    was asked more than once, of how often. Takes nothing more once sealed.
+    """
+
+    __slots__ = ("_events", "_sealed", "_seen", "_span_id", "_trace_id", "usage")
+
+    def __init__(self, position: Position) -> None:
+        self._trace_id = position.trace_id
+        self._span_id = _span_id(self._trace_id, "activation")
+        self._events: list[TraceEvent] = []
+        self._seen: Counter[int] = Counter()
+        self._sealed = False
+        self.usage = TokenUsage(0, 0, 0)
+
+    @property
+    def events(self) -> tuple[TraceEvent, ...]:
+        """The LLM_CALL events so far, in the order of their ends."""
+        return tuple(self._events)
+
+    def stage_trace_event(self, event: TraceEvent) -> None:
+        """Correlate `event` and keep it."""
+        if self._sealed:
+            return
+        occurrence = self._seen[event.step_index]
+        self._seen[event.step_index] += 1
+        name = f"call:{event.step_index}" + (f":{occurrence}" if occurrence else "")
+        event.trace_id, event.parent_span_id = self._trace_id, self._span_id
+        event.span_id = _span_id(self._trace_id, name)
+        self._events.append(event)
+
+    def withdraw_unsent(self, step_index: int) -> None:
+        """Take back the latest event of a step that sent nothing and is about to be asked again."""
+        for place in range(len(self._events) - 1, -1, -1):
+            event = self._events[place]
+            if event.step_index == step_index:
+                if event.attributes[names.ATTEMPTS] == "0":
+                    del self._events[place]
+                    self._seen[step_index] -= 1
+                return
+
+    def accumulate_usage(self, usage: TokenUsage) -> None:
+        """Add billed usage."""
+        if not self._sealed:
+            self.usage = self.usage + usage
+
+    def seal(self) -> None:
+        """Take nothing more: the activation is over."""
+        self._sealed = True
+
+    def activation_event(
+        self, position: Position, start_ms: int, end_ms: int, error: BaseException | None
+    ) -> TraceEvent:
+        """The ACTIVATION event, parent of the LLM_CALL events."""
+        found = {names.OUTCOME: "committed" if error is None else "dead_letter"}
+        if error is not None:
+            found[names.ERROR_TYPE] = type(error).__name__
+        return TraceEvent(
+            trace_id=self._trace_id,
+            span_id=self._span_id,
+            entity_key=position.entity_key,
+            seq=position.seq,
+            event_type=TraceEvent.ACTIVATION,
+            attributes=found,
+            start_ms=start_ms,
+            end_ms=end_ms,
+        )
+
+
+def _span_id(trace_id: bytes, name: str) -> bytes:
+    return sha256(trace_id + name.encode()).digest()[:8]

@@ -1,0 +1,191 @@
+"""The activations of one bundle: started as its elements come, run at once, in order for each key.
+
+The bundle's thread reads and writes state and takes out what is finished; everything else happens on the loop.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from beam_agents.activation.agent import Agent
+from beam_agents.activation.dead_letter import DeadLetter
+from beam_agents.activation.resources import Resources
+from beam_agents.activation.run import Activation, Outcome, run_activation
+from beam_agents.activation.staging import Position, Scope
+from beam_agents.beam.state import CellValue
+
+__all__ = ["Bundle", "Finished", "Lane", "Pending"]
+
+_INT64 = 2**63
+_HELD_BACK_S = 0.5
+_STALLED_MARGIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An event that waits for its turn, and what its outputs must carry."""
+
+    event: Any
+    timestamp: Any
+    pane_info: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """An activation that is over."""
+
+    lane: Lane
+    pending: Pending
+    outcome: Outcome
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One key and window of a bundle: its state handle, its cell as it stands, and its events, one after another."""
+
+    entity_key: bytes
+    scope: Scope
+    window: Any
+    handle: Any
+    cell: CellValue
+    waiting: deque[Pending] = field(default_factory=deque)
+    at_work: bool = False
+    changed: bool = False
+
+
+class Bundle:
+    """Runs activations on the loop for the thread that a bundle is processed on."""
+
+    def __init__(self, agent: Agent, resources: Resources) -> None:
+        self._agent = agent
+        self._resources = resources
+        self._open = 0
+        self._finished: deque[Finished] = deque()
+        self._arrived = threading.Condition()
+        self._failed: BaseException | None = None
+        self._abandoned = False
+        self.lanes: dict[Any, Lane] = {}
+
+    @property
+    def open_activations(self) -> int:
+        """Activations that were submitted and not yet taken out."""
+        return self._open
+
+    def submit(self, lane: Lane, pending: Pending) -> None:
+        """Run the agent for `pending`, after the earlier events of its lane. Blocks while too much is under way."""
+        while not self._resources.admission.wait(_HELD_BACK_S):
+            self.require_sound()
+            self._require_alive()
+        self._open += 1
+        self._resources.admission.change(events=1)
+        self._resources.loop.post(lambda: self._enqueue(lane, pending))
+
+    def take_finished(self, *, wait: bool = False) -> list[Finished]:
+        """What is finished by now. With `wait`, at least one, unless nothing is open any more.
+
+        Raises what failed the bundle.
+        """
+        with self._arrived:
+            while wait and self._open and not self._finished and self._failed is None:
+                if not self._arrived.wait(_HELD_BACK_S):
+                    self._require_alive()
+            taken = list(self._finished)
+            self._finished.clear()
+        self.require_sound()
+        self._open -= len(taken)
+        return taken
+
+    def require_sound(self) -> None:
+        """Raises what failed the bundle."""
+        if self._failed is not None:
+            raise self._failed
+
+    def abandon(self) -> None:
+        """The bundle will not be committed: start nothing more. What is at work runs on to its deadline."""
+        self._abandoned = True
+
+    def _enqueue(self, lane: Lane, pending: Pending) -> None:
+        lane.waiting.append(pending)
+        if not lane.at_work:
+            lane.at_work = True
+            self._resources.admission.change(keys=1)
+            task = self._resources.loop.loop.create_task(self._work(lane))
+            _working.add(task)
+            task.add_done_callback(_working.discard)
+
+    async def _work(self, lane: Lane) -> None:
+        try:
+            while lane.waiting:
+                async with self._resources.slots:
+                    if self._abandoned or self._failed is not None:
+                        break
+                    await self._run(lane, lane.waiting.popleft())
+        except BaseException as error:
+            self._fail(error)
+            raise
+        finally:
+            lane.at_work = False
+            dropped = len(lane.waiting)
+            lane.waiting.clear()
+            self._resources.admission.change(keys=-1, events=-dropped)
+
+    async def _run(self, lane: Lane, pending: Pending) -> None:
+        try:
+            outcome = await self._outcome(lane, pending.event)
+        finally:
+            self._resources.admission.change(events=-1)
+        if outcome.dead_letter is not None and self._resources.config.on_error == "raise":
+            self._fail(_bundle_failure(outcome))
+            return
+        seq = outcome.position.seq
+        lane.cell = CellValue(max(lane.cell.next_seq, seq + 1), outcome.state, outcome.cache)
+        lane.changed = True
+        with self._arrived:
+            self._finished.append(Finished(lane, pending, outcome))
+            self._arrived.notify()
+
+    async def _outcome(self, lane: Lane, event: Any) -> Outcome:
+        cell, sequence = lane.cell, self._resources.config.sequence
+        position = Position(lane.scope, lane.entity_key, cell.next_seq)
+        if sequence is not None:
+            try:
+                position = Position(lane.scope, lane.entity_key, _require_seq(sequence(event)))
+            except Exception as error:
+                letter = DeadLetter.of(position, event, error)
+                return Outcome(position, state=cell.state, cache=cell.cache, dead_letter=letter, error=error)
+        return await run_activation(Activation(self._agent, event, position, cell.state, cell.cache), self._resources)
+
+    def _fail(self, error: BaseException) -> None:
+        with self._arrived:
+            if self._failed is None:
+                self._failed = error
+            self._arrived.notify()
+
+    def _require_alive(self) -> None:
+        if self._resources.loop.closed:
+            raise RuntimeError("the activation loop was closed while a bundle waited for its activations")
+
+
+_working: set[Any] = set()
+
+
+def _require_seq(seq: object) -> int:
+    if isinstance(seq, bool) or not isinstance(seq, int):
+        raise TypeError(f"sequence must return an int, not {type(seq).__name__}")
+    if not -_INT64 <= seq < _INT64 - 1:
+        raise ValueError(f"sequence must return a number of 64 bits, not {seq}")
+    return seq
+
+
+def _bundle_failure(outcome: Outcome) -> BaseException:
+    position, error = outcome.position, outcome.error
+    failure = RuntimeError(
+        f"the activation of key {position.entity_key!r} seq {position.seq} failed with "
+        f"{type(error).__name__}: {error}; on_error='raise' fails its bundle"
+    )
+    failure.__cause__ = error
+    return failure
