@@ -6,7 +6,6 @@ The bundle's thread reads and writes state and takes out what is finished; every
 from __future__ import annotations
 
 import threading
-import weakref
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
