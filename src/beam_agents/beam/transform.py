@@ -94,6 +94,8 @@ def _event_type(element_type: Any, label: str) -> Any:
     """The type of the events; raises `TypeError` when it is certain that elements are no pairs with fit keys."""
     if element_type is None or element_type == typehints.Any:
         return typehints.Any
+    if isinstance(element_type, UnionConstraint):
+        return typehints.Union[[_event_type(one, label) for one in element_type.union_types]]
     if isinstance(element_type, type) and issubclass(element_type, tuple):
         return typehints.Any
     if not isinstance(element_type, TupleConstraint) or len(element_type.tuple_types) != 2:

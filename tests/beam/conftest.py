@@ -1,0 +1,55 @@
+"""Runners, a fresh process state for each test, and pipelines over pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_agents.activation import AgentConfig, close_activation_loop
+from beam_agents.beam import RunAgent, disable_state_cache
+from beam_agents.journals.memory import reset_memory_journals
+from beam_agents.model import reset_circuit_breakers
+from tests.beam import scripted
+
+RUNNERS = ("FnApiRunner", "BundleBasedDirectRunner")
+
+
+@pytest.fixture(autouse=True)
+def fresh_process() -> Iterator[None]:
+    scripted.reset()
+    reset_circuit_breakers()
+    reset_memory_journals()
+    disable_state_cache()
+    yield
+    close_activation_loop()
+
+
+def config(**fields: Any) -> AgentConfig:
+    return AgentConfig(**({"provider": scripted.provider, "decode": scripted.decode} | fields))
+
+
+def options(runner: str) -> PipelineOptions:
+    return PipelineOptions([f"--runner={runner}"])
+
+
+@pytest.fixture(params=RUNNERS)
+def runner(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def run(runner: str) -> Callable[..., Any]:
+    """Runs an agent over pairs and keeps its three outputs in `scripted.kept`; the pipeline's result."""
+
+    def _run(pairs: list[Any], agent: Any, settings: AgentConfig | None = None) -> Any:
+        pipeline = beam.Pipeline(options=options(runner))
+        scripted.keep_all(pipeline | beam.Create(pairs) | RunAgent(agent, settings or config()))
+        result = pipeline.run()
+        result.wait_until_finish()
+        return result
+
+    return _run
