@@ -13,7 +13,7 @@ import pytest
 from beam_agents.journals import reset_memory_journals
 from beam_agents.journals.memory import _shelves
 from beam_agents.testing import ManualClock
-from tests.journals.servers import RedisServer
+from tests.journals.servers import PostgresqlServer, RedisServer
 
 LEASE_MS = 30_000
 
@@ -68,8 +68,22 @@ def redis_place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     return Place(server.uri, ManualClock(), expire, damage)
 
 
+def postgresql_place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
+    server: PostgresqlServer = request.getfixturevalue("postgresql_server")
+    server.run("DROP SCHEMA IF EXISTS beam_agents CASCADE")
+
+    def expire() -> None:
+        server.run("UPDATE beam_agents.sessions SET lease_until_ms = 0")
+
+    def damage() -> None:
+        server.run("UPDATE beam_agents.attempts SET response = response || 'x'::bytea WHERE response IS NOT NULL")
+
+    return Place(server.uri, ManualClock(), expire, damage)
+
+
 PLACES = [
     pytest.param(memory_place, id="memory"),
     pytest.param(sqlite_place, id="sqlite"),
     pytest.param(redis_place, id="redis", marks=pytest.mark.services),
+    pytest.param(postgresql_place, id="postgresql", marks=pytest.mark.services),
 ]

@@ -10,7 +10,7 @@ import pytest
 from beam_agents.journals import open_journal
 from beam_agents.journals.stored import StoredJournal
 from tests.journals.backends import PLACES, Place
-from tests.journals.servers import RedisServer
+from tests.journals.servers import PostgresqlServer, RedisServer
 
 Open = Callable[..., StoredJournal]
 
@@ -21,6 +21,14 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    server = PostgresqlServer()
+    server.start()
+    yield server
+    server.remove()
 
 
 @pytest.fixture(params=PLACES)

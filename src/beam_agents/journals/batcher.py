@@ -23,7 +23,8 @@ class _Order(NamedTuple):
 
 
 class Batcher(Generic[Op]):
-    """Runs batches of operations. `run` gives one result for each, or raises `JournalError` for all of them.
+    """Runs batches of operations. `run` gives for each a result, or the `JournalError` that
+    only it met, or raises one for all of them.
 
     An operation may name its undo, which must be harmless where there is nothing to undo: it is run before
     anything else when the operation failed, and so may have had its effect, or when its caller was cancelled.
@@ -81,6 +82,8 @@ class Batcher(Generic[Op]):
     def _settle(self, order: _Order, result: object) -> None:
         if order.future.cancelled():
             self._take_back(order)
+        elif isinstance(result, JournalError):
+            self._fail([order], result)
         else:
             order.future.set_result(result)
 

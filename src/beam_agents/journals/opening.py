@@ -22,8 +22,16 @@ def _redis(opening: Opening) -> AttemptStore:
     return RedisStore(opening)
 
 
+def _postgresql(opening: Opening) -> AttemptStore:
+    from beam_agents.journals.postgresql import PostgresqlStore
+
+    return PostgresqlStore(opening)
+
+
 _STORES: dict[str, Callable[[Opening], AttemptStore]] = {
     "memory": MemoryStore,
+    "postgres": _postgresql,
+    "postgresql": _postgresql,
     "redis": _redis,
     "rediss": _redis,
     "sqlite": SqliteStore,
