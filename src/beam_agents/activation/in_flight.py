@@ -1,0 +1,177 @@
+"""The activations under way in a process, for engines that commit later than they start."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from beam_agents.activation.agent import Agent
+from beam_agents.activation.resources import Resources
+from beam_agents.activation.run import Activation, Outcome, run_activation
+from beam_agents.activation.staging import Position, Scope
+
+__all__ = ["Base", "InFlight", "Waiting"]
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a key has committed: its state as JSON, and its serialized replay cache; empty for none."""
+
+    state: bytes = b""
+    cache: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An event that is durable but not committed: its position, and its bytes."""
+
+    seq: int
+    event: bytes
+
+
+DecodeEvent: TypeAlias = Callable[[bytes], Any]
+
+
+@dataclass(slots=True, eq=False)
+class _Flight:
+    waiting: Waiting
+    outcome: Future[Outcome] = field(default_factory=Future)
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    """The flights of one key, in order. `flights` and `base` are the engine's; the rest is the loop's."""
+
+    key: bytes
+    base: Base
+    tip: Base
+    flights: deque[_Flight] = field(default_factory=deque)
+    queue: deque[_Flight] = field(default_factory=deque)
+    at_work: bool = False
+    abandoned: bool = False
+
+
+class InFlight:
+    """Runs the durable events of each key one after another, and keeps their outcomes until they are committed.
+
+    The engine's state is the truth; this table only speeds it up. `sync` tells it what the state says: what
+    is already under way goes on, what is missing is started (the journal answers what ran before), and
+    flights that rest on another past are abandoned. Each key belongs to one thread of the engine at a time.
+    """
+
+    def __init__(self, agent: Agent, resources: Resources, scope: Scope, decode: DecodeEvent) -> None:
+        self._agent = agent
+        self._resources = resources
+        self._scope = scope
+        self._decode = decode
+        self._lanes: dict[bytes, _Lane] = {}
+
+    def __len__(self) -> int:
+        """Keys with something that is not committed yet."""
+        return len(self._lanes)
+
+    def sync(self, key: bytes, base: Base, waiting: Sequence[Waiting], *, wait_s: float = 0.0) -> bool:
+        """Have everything of `waiting` under way that there is room for; whether the first one is.
+
+        Args:
+            key: the key.
+            base: what the key has committed.
+            waiting: its events, in the order in which they are to run.
+            wait_s: how long to wait for room. What finds none is left out; call again later.
+        """
+        lane = self._lanes.get(key)
+        if lane is not None and not _continues(lane, base, waiting):
+            lane.abandoned = True
+            lane = None
+        if lane is None:
+            lane = self._lanes[key] = _Lane(key, base, base)
+        admission = self._resources.admission
+        for one in waiting[len(lane.flights) :]:
+            if not admission.wait(wait_s):
+                break
+            admission.change(events=1)
+            flight = _Flight(one)
+            lane.flights.append(flight)
+            self._post(lane, flight)
+        if not lane.flights:
+            del self._lanes[key]
+        return bool(lane.flights)
+
+    def head(self, key: bytes) -> Outcome | None:
+        """The outcome of the key's first event, if that is under way here and finished."""
+        lane = self._lanes.get(key)
+        if lane is None or not lane.flights[0].outcome.done():
+            return None
+        return lane.flights[0].outcome.result()
+
+    def is_running(self, key: bytes) -> bool:
+        """Whether the key's first event is under way here and not finished."""
+        lane = self._lanes.get(key)
+        return lane is not None and not lane.flights[0].outcome.done()
+
+    def await_head(self, key: bytes, timeout_s: float | None) -> Outcome:
+        """The outcome of the key's first event, which must be under way; waited for at most `timeout_s` seconds.
+
+        Raises `TimeoutError`.
+        """
+        return self._lanes[key].flights[0].outcome.result(timeout_s)
+
+    def committed(self, key: bytes) -> None:
+        """The engine has committed the outcome of the key's first event: forget it."""
+        lane = self._lanes[key]
+        outcome = lane.flights.popleft().outcome.result()
+        lane.base = Base(outcome.state, outcome.cache)
+        if not lane.flights:
+            del self._lanes[key]
+
+    def _post(self, lane: _Lane, flight: _Flight) -> None:
+        self._resources.loop.post(lambda: self._enqueue(lane, flight))
+
+    def _enqueue(self, lane: _Lane, flight: _Flight) -> None:
+        lane.queue.append(flight)
+        if not lane.at_work:
+            lane.at_work = True
+            self._resources.admission.change(keys=1)
+            task = self._resources.loop.loop.create_task(self._work(lane))
+            _working.add(task)
+            task.add_done_callback(_working.discard)
+
+    async def _work(self, lane: _Lane) -> None:
+        admission = self._resources.admission
+        try:
+            while lane.queue:
+                flight = lane.queue.popleft()
+                try:
+                    if not lane.abandoned:
+                        async with self._resources.slots:
+                            await self._run(lane, flight)
+                finally:
+                    admission.change(events=-1)
+        finally:
+            lane.at_work = False
+            admission.change(keys=-1)
+
+    async def _run(self, lane: _Lane, flight: _Flight) -> None:
+        position = Position(self._scope, lane.key, flight.waiting.seq)
+        try:
+            event = self._decode(flight.waiting.event)
+            activation = Activation(self._agent, event, position, lane.tip.state, lane.tip.cache)
+            outcome = await run_activation(activation, self._resources)
+        except BaseException as error:
+            flight.outcome.set_exception(error)
+            raise
+        lane.tip = Base(outcome.state, outcome.cache)
+        flight.outcome.set_result(outcome)
+
+
+_working: set[Any] = set()
+
+
+def _continues(lane: _Lane, base: Base, waiting: Sequence[Waiting]) -> bool:
+    """Whether the lane's flights are the first of `waiting`, begun from the same past."""
+    if lane.base != base or len(lane.flights) > len(waiting):
+        return False
+    return all(flight.waiting == one for flight, one in zip(lane.flights, waiting, strict=False))

@@ -1,0 +1,216 @@
+"""Agents in keyed state: events queue durably, run in the background, and are committed by timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pyflink.common import Row
+from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain, TimerService
+from pyflink.datastream.state import StateTtlConfig, ValueState, ValueStateDescriptor
+
+from beam_agents.activation import Agent, AgentConfig, DeadLetter, Outcome, Scope, resources_for
+from beam_agents.activation.cell import read_cell, write_cell
+from beam_agents.activation.in_flight import Base, InFlight, Waiting
+from beam_agents.flink.events import decode_event, encode_event
+from beam_agents.flink.metrics import AgentMetrics
+from beam_agents.flink.polling import Polling
+from beam_agents.flink.types import BYTES
+from beam_agents.proto import AgentCell, TraceEvent
+
+__all__ = ["AgentFunction", "Tags", "require_key"]
+
+_FINAL_MS = 2**63 - 1
+_START_AT_END_MS, _COMMIT_AT_END_MS = _FINAL_MS - 2, _FINAL_MS - 1
+_NO_TIME_MICROS = -(2**63)
+_NO_TIME_MS = -(2**63)
+_LOOK_AHEAD = 64
+_ROOM_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """Where traces and dead letters go."""
+
+    traces: OutputTag
+    errors: OutputTag
+
+
+class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
+    """Runs `agent` for each event of a key, in order; emits `Row(event time in ms, output)`.
+
+    Nothing waits: an event is put into the key's state cell, its activation is started on the process's
+    loop, and a processing-time timer commits what is finished. State, outputs and traces change in one step,
+    between two checkpoints. After a restart the state says what is missing; it is started again, and the
+    journal answers what was answered before.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        config: AgentConfig,
+        namespace: str,
+        tags: Tags,
+        to_output: Callable[[Any], Any],
+        ttl: StateTtlConfig | None,
+    ) -> None:
+        self._agent = agent
+        self._config = config
+        self._namespace = namespace
+        self._tags = tags
+        self._to_output = to_output
+        self._ttl = ttl
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Called by Flink on the worker."""
+        descriptor = ValueStateDescriptor("beam_agents.cell", BYTES())
+        if self._ttl is not None:
+            descriptor.enable_time_to_live(self._ttl)
+        self._state: ValueState = runtime_context.get_state(descriptor)
+        self._flights = _flights_for(self._agent, self._config, self._namespace)
+        self._polling = Polling()
+        self._metrics = AgentMetrics(runtime_context)
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Sequence[Any]:
+        """Make the event durable and start its activation."""
+        key, timers = require_key(ctx.get_current_key()), ctx.timer_service()
+        cell = read_cell(self._state.value())
+        if not cell.queue:
+            timers.register_event_time_timer(_START_AT_END_MS)
+            timers.register_event_time_timer(_COMMIT_AT_END_MS)
+        self._enqueue(cell, value, ctx.timestamp())
+        outputs = self._advance(key, cell)
+        self._store(key, cell, timers)
+        now_ms = timers.current_processing_time()
+        first_ms = self._polling.begin(key, now_ms) if cell.queue else None
+        if first_ms is not None:
+            timers.register_processing_time_timer(first_ms)
+        return outputs
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Sequence[Any]:
+        """Commit what is finished; look again later, unless the input has ended."""
+        key, timers = require_key(ctx.get_current_key()), ctx.timer_service()
+        if ctx.time_domain() == TimeDomain.EVENT_TIME:
+            return self._at_end(key, timestamp, timers)
+        if self._polling.is_superseded(key, timestamp):
+            return ()
+        if self._flights.is_running(key):
+            self._look_again(key, timers, progressed=False)
+            return ()
+        cell = read_cell(self._state.value())
+        if not cell.queue:
+            self._polling.end(key)
+            return ()
+        outputs = self._advance(key, cell)
+        self._store(key, cell, timers)
+        if cell.queue:
+            self._look_again(key, timers, progressed=bool(outputs))
+        return outputs
+
+    def _at_end(self, key: bytes, timestamp: int, timers: TimerService) -> Sequence[Any]:
+        """The input has ended. First every key's events are started, then every key's are awaited."""
+        cell = read_cell(self._state.value())
+        if timestamp == _START_AT_END_MS:
+            self._sync(key, cell, _ROOM_S)
+            return ()
+        outputs: list[Any] = []
+        while cell.queue:
+            if self._sync(key, cell, _ROOM_S):
+                self._flights.await_head(key, None)
+            outputs += self._commit_finished(key, cell)
+        self._store(key, cell, timers)
+        return outputs
+
+    def _enqueue(self, cell: AgentCell, event: Any, time_ms: int | None) -> None:
+        sequence = self._config.sequence
+        seq = cell.next_position if sequence is None else sequence(event)
+        has_time = time_ms is not None and time_ms != _NO_TIME_MS
+        cell.queue.add(
+            seq=seq,
+            event_time_micros=time_ms * 1000 if has_time and time_ms is not None else _NO_TIME_MICROS,
+            event=encode_event(event),
+        )
+        cell.next_position = max(cell.next_position, seq + 1)
+
+    def _advance(self, key: bytes, cell: AgentCell) -> list[Any]:
+        self._sync(key, cell, 0.0)
+        outputs = self._commit_finished(key, cell)
+        if outputs and cell.queue:
+            self._sync(key, cell, 0.0)
+        return outputs
+
+    def _sync(self, key: bytes, cell: AgentCell, wait_s: float) -> bool:
+        """Whether the key's first event is under way."""
+        cache = cell.cache.SerializeToString(deterministic=True) if cell.HasField("cache") else b""
+        waiting = [Waiting(one.seq, one.event) for one in cell.queue[:_LOOK_AHEAD]]
+        return self._flights.sync(key, Base(cell.agent_state, cache), waiting, wait_s=wait_s)
+
+    def _commit_finished(self, key: bytes, cell: AgentCell) -> list[Any]:
+        """Take finished activations off the head of the queue; returns what they emit."""
+        outputs: list[Any] = []
+        while cell.queue and (outcome := self._flights.head(key)) is not None:
+            micros = cell.queue[0].event_time_micros
+            outputs += self._emitted(outcome, _NO_TIME_MS if micros == _NO_TIME_MICROS else micros // 1000)
+            cell.next_seq = max(cell.next_seq, outcome.position.seq + 1)
+            cell.agent_state = outcome.state
+            if outcome.cache:
+                cell.cache.ParseFromString(outcome.cache)
+            del cell.queue[0]
+            self._flights.committed(key)
+        return outputs
+
+    def _emitted(self, outcome: Outcome, time_ms: int) -> list[Any]:
+        letter = outcome.dead_letter
+        emitted: list[Any] = []
+        if letter is None:
+            try:
+                emitted = [Row(time_ms, self._to_output(value)) for value in outcome.outputs]
+            except Exception as error:
+                calls = tuple(event for event in outcome.trace_events if event.event_type == TraceEvent.LLM_CALL)
+                letter = DeadLetter.of(outcome.position, None, error, calls)
+        if letter is not None and self._config.on_error == "raise":
+            raise RuntimeError(
+                f"the activation of key {letter.entity_key!r} seq {letter.seq} failed with {letter.error_type}: "
+                f"{letter.message}; on_error='raise' fails the job"
+            ) from outcome.error
+        self._metrics.record(outcome)
+        if letter is not None:
+            return [(self._tags.errors, orjson.dumps(letter.to_json()).decode())]
+        traces = [(self._tags.traces, event.SerializeToString()) for event in outcome.trace_events]
+        return [*emitted, *traces]
+
+    def _store(self, key: bytes, cell: AgentCell, timers: TimerService) -> None:
+        self._state.update(write_cell(cell))
+        self._metrics.held(len(cell.queue))
+        if not cell.queue:
+            self._polling.end(key)
+            timers.delete_event_time_timer(_START_AT_END_MS)
+            timers.delete_event_time_timer(_COMMIT_AT_END_MS)
+
+    def _look_again(self, key: bytes, timers: TimerService, *, progressed: bool) -> None:
+        now_ms = timers.current_processing_time()
+        timers.register_processing_time_timer(self._polling.renew(key, now_ms, progressed=progressed))
+
+
+_tables: dict[tuple[str, str, int], InFlight] = {}
+
+
+def _flights_for(agent: Agent, config: AgentConfig, namespace: str) -> InFlight:
+    """One table for each step of a job and process, so that a task that restarts here finds its flights."""
+    resources = resources_for(config)
+    name = (config.identity, namespace, id(resources))
+    found = _tables.get(name)
+    if found is None:
+        found = _tables[name] = InFlight(agent, resources, Scope(namespace), decode_event)
+    return found
+
+
+def require_key(key: object) -> bytes:
+    """The key as bytes. Raises `TypeError` for anything but text and bytes."""
+    if isinstance(key, str):
+        return key.encode()
+    if isinstance(key, bytes):
+        return key
+    raise TypeError(f"keys must be str or bytes, not {type(key).__name__}: use key_by(..., key_type=Types.STRING())")

@@ -1,0 +1,102 @@
+"""`run_agent`: an agent over a keyed stream."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pyflink.common import Duration, Row, TypeInformation, Types, WatermarkStrategy
+from pyflink.common.watermark_strategy import TimestampAssigner
+from pyflink.datastream import DataStream, KeyedStream, OutputTag
+from pyflink.datastream.state import StateTtlConfig
+
+from beam_agents.activation import Agent, AgentConfig, require_agent
+from beam_agents.activation.agent import agent_name
+from beam_agents.flink.events import to_text
+from beam_agents.flink.function import AgentFunction, Tags
+from beam_agents.flink.types import BYTES, timed
+
+__all__ = ["AgentStreams", "run_agent"]
+
+
+class AgentStreams(NamedTuple):
+    """What agents over a stream put out.
+
+    Attributes:
+        main: what the agents emitted, at the times of their events.
+        traces: the bytes of a `TraceEvent` for each activation and for each call of a committed activation.
+        errors: a dead letter for each activation that failed, as JSON text for `DeadLetter.from_json`.
+    """
+
+    main: DataStream
+    traces: DataStream
+    errors: DataStream
+
+
+def run_agent(
+    keyed_stream: KeyedStream,
+    agent: Agent,
+    config: AgentConfig,
+    *,
+    output_type: TypeInformation | None = None,
+    watermarks: WatermarkStrategy | None = None,
+    state_ttl: StateTtlConfig | None = None,
+    uid: str | None = None,
+) -> AgentStreams:
+    """Run `agent` for every event of a stream keyed by text or bytes, in order for each key.
+
+    Checkpoints never wait for a call: events wait in keyed state and are committed by timers. `config.commit`
+    does not apply.
+
+    Args:
+        keyed_stream: the events; their types are the stream's own.
+        agent: `async def agent(ctx, event)`.
+        config: as under Beam; without a `namespace`, the agent's name is one.
+        output_type: type of `.main`. By default text: a `str` as it is, any other JSON value as its JSON.
+        watermarks: watermarks of `.main`; its timestamps are the events' own. By default they trail the
+            latest output by the activation's deadline, so that an event that was taken in on time is
+            not late when its activation ends.
+        state_ttl: when the state of an idle key is dropped; must be longer than an event can wait.
+        uid: names the step in savepoints; by default the namespace.
+
+    Raises:
+        TypeError: when `agent` is no agent or the stream is not keyed.
+    """
+    require_agent(agent)
+    if not isinstance(keyed_stream, KeyedStream):
+        raise TypeError(f"run_agent needs a keyed stream, not a {type(keyed_stream).__name__}: call key_by first")
+    name = agent_name(agent)
+    namespace = config.namespace or name
+    tags = Tags(OutputTag("beam_agents.traces", BYTES()), OutputTag("beam_agents.errors", Types.STRING()))
+    to_output, kept_type = (to_text, Types.STRING()) if output_type is None else (_unchanged, output_type)
+    committed = (
+        keyed_stream.process(
+            AgentFunction(agent, config, namespace, tags, to_output, state_ttl), output_type=timed(kept_type)
+        )
+        .name(f"agent {name}")
+        .uid(uid or namespace)
+    )
+    strategy = watermarks or _trailing(config.activation_timeout_s)
+    main = committed.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(_EventTime())).map(
+        _value, output_type=kept_type
+    )
+    return AgentStreams(main, committed.get_side_output(tags.traces), committed.get_side_output(tags.errors))
+
+
+def _trailing(seconds: float) -> WatermarkStrategy:
+    return WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(int(seconds * 1000)))
+
+
+class _EventTime(TimestampAssigner):  # type: ignore[misc]
+    def extract_timestamp(self, value: Row, record_timestamp: int) -> int:
+        del record_timestamp
+        event_time_ms: int = value[0]
+        return event_time_ms
+
+
+def _value(committed: Row) -> Any:
+    return committed[1]
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
