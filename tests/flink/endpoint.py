@@ -29,7 +29,9 @@ _FAULTS = (429, 500, 503, 0)
 
 @dataclass(slots=True)
 class Served:
-    """One request: when it came, from which port, and how it ended (status 0: the connection was cut)."""
+    """One request: when it came, from which port, how it ended (status 0: the connection was cut), and whether
+    the asker was gone by then.
+    """
 
     prompt: str
     port: int
@@ -38,6 +40,7 @@ class Served:
     status: int | None = None
     id: str = ""
     tokens: int = 0
+    undelivered: bool = False
 
 
 class Endpoint:
@@ -76,6 +79,7 @@ class Endpoint:
             await asyncio.sleep(LATENCY_S)
         served.ended = time.time()
         served.status = 200 if fault is None else fault
+        served.undelivered = request.transport is None or request.transport.is_closing()
         if fault == 0:
             if request.transport:
                 request.transport.abort()
