@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["decode_event", "encode_event", "to_text"]
+__all__ = ["decode_event", "encode_event", "to_text", "unchanged"]
 
 _JSON_TYPES = (str, int, float, bool, type(None))
 
@@ -51,6 +51,11 @@ def to_text(output: Any) -> str:
             f"an output of type {type(output).__name__} is no JSON value ({error}); "
             "emit text or JSON, or declare output_type"
         ) from None
+
+
+def unchanged(output: Any) -> Any:
+    """The output itself, for a declared type."""
+    return output
 
 
 def _is_json(value: object) -> bool:

@@ -151,8 +151,7 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         """Take finished activations off the head of the queue; returns what they emit."""
         outputs: list[Any] = []
         while cell.queue and (outcome := self._flights.head(key)) is not None:
-            micros = cell.queue[0].event_time_micros
-            outputs += self._emitted(outcome, _NO_TIME_MS if micros == _NO_TIME_MICROS else micros // 1000)
+            outputs += self._emitted(outcome, cell.queue[0])
             cell.next_seq = max(cell.next_seq, outcome.position.seq + 1)
             cell.agent_state = outcome.state
             if outcome.cache:
@@ -161,15 +160,16 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
             self._flights.committed(key)
         return outputs
 
-    def _emitted(self, outcome: Outcome, time_ms: int) -> list[Any]:
-        letter = outcome.dead_letter
+    def _emitted(self, outcome: Outcome, queued: AgentCell.QueuedEvent) -> list[Any]:
+        letter, micros = outcome.dead_letter, queued.event_time_micros
+        time_ms = _NO_TIME_MS if micros == _NO_TIME_MICROS else micros // 1000
         emitted: list[Any] = []
         if letter is None:
             try:
                 emitted = [Row(time_ms, self._to_output(value)) for value in outcome.outputs]
             except Exception as error:
                 calls = tuple(event for event in outcome.trace_events if event.event_type == TraceEvent.LLM_CALL)
-                letter = DeadLetter.of(outcome.position, None, error, calls)
+                letter = DeadLetter.of(outcome.position, decode_event(queued.event), error, calls)
         if letter is not None and self._config.on_error == "raise":
             raise RuntimeError(
                 f"the activation of key {letter.entity_key!r} seq {letter.seq} failed with {letter.error_type}: "

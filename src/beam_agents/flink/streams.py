@@ -11,7 +11,7 @@ from pyflink.datastream.state import StateTtlConfig
 
 from beam_agents.activation import Agent, AgentConfig, require_agent
 from beam_agents.activation.agent import agent_name
-from beam_agents.flink.events import to_text
+from beam_agents.flink.events import to_text, unchanged
 from beam_agents.flink.function import AgentFunction, Tags
 from beam_agents.flink.types import BYTES, timed
 
@@ -67,7 +67,7 @@ def run_agent(
     name = agent_name(agent)
     namespace = config.namespace or name
     tags = Tags(OutputTag("beam_agents.traces", BYTES()), OutputTag("beam_agents.errors", Types.STRING()))
-    to_output, kept_type = (to_text, Types.STRING()) if output_type is None else (_unchanged, output_type)
+    to_output, kept_type = (to_text, Types.STRING()) if output_type is None else (unchanged, output_type)
     committed = (
         keyed_stream.process(
             AgentFunction(agent, config, namespace, tags, to_output, state_ttl), output_type=timed(kept_type)
@@ -95,8 +95,3 @@ class _EventTime(TimestampAssigner):  # type: ignore[misc]
 
 def _value(committed: Row) -> Any:
     return committed[1]
-
-
-def _unchanged(value: Any) -> Any:
-    return value
-

@@ -78,7 +78,8 @@ def main():
         WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(EventTime())
     )
     keyed = timed.map(
-        lambda text: Row(f"k{json.loads(text)['n'] % keys}", text), output_type=Types.ROW([Types.STRING(), Types.STRING()])
+        lambda text: Row(f"k{json.loads(text)['n'] % keys}", text),
+        output_type=Types.ROW([Types.STRING(), Types.STRING()]),
     ).key_by(lambda row: row[0], key_type=Types.STRING())
 
     async def agent(ctx, row):
@@ -105,7 +106,9 @@ def main():
         stream.sink_to(
             FileSink.for_row_format(f"{given.out}/{name}", Encoder.simple_string_encoder("UTF-8"))
             .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
-            .with_output_file_config(OutputFileConfig.builder().with_part_prefix("part").with_part_suffix(".jsonl").build())
+            .with_output_file_config(
+                OutputFileConfig.builder().with_part_prefix("part").with_part_suffix(".jsonl").build()
+            )
             .build()
         ).name(name).uid(f"sink-{name}")
     env.execute("proof")

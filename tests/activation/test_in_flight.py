@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+
+import pytest
+
+from beam_agents.activation import AgentConfig, Scope, resources_for
+from beam_agents.activation.in_flight import Base, InFlight, Waiting
+from beam_agents.testing import FakeLLM
+
+KEY = b"k"
+
+
+def decode(data):
+    return json.loads(data)
+
+
+def waiting(seq, event=None):
+    return Waiting(seq, json.dumps(event if event is not None else {"n": seq}).encode())
+
+
+def config(**given):
+    return AgentConfig(provider=FakeLLM, decode=decode, **given)
+
+
+def table(agent, **given):
+    return InFlight(agent, resources_for(config(**given)), Scope("test"), decode)
+
+
+async def counting(ctx, event):
+    ctx.state = (ctx.state or 0) + 1
+    return [ctx.seq, event["n"], ctx.state]
+
+
+def test_a_keys_events_run_in_order_each_on_the_outcome_before_it():
+    flights = table(counting)
+    events = [waiting(seq) for seq in range(3)]
+    assert flights.sync(KEY, Base(), events)
+    outcomes = []
+    for _ in events:
+        outcomes.append(flights.await_head(KEY, 10).outputs)
+        flights.committed(KEY)
+    assert outcomes == [([0, 0, 1],), ([1, 1, 2],), ([2, 2, 3],)]
+    assert len(flights) == 0
+
+
+def test_syncing_again_starts_only_what_is_new():
+    ran = []
+
+    async def agent(ctx, event):
+        ran.append(event["n"])
+
+    flights = table(agent)
+    flights.sync(KEY, Base(), [waiting(0)])
+    flights.await_head(KEY, 10)
+    flights.sync(KEY, Base(), [waiting(0), waiting(1)])
+    flights.committed(KEY)
+    flights.await_head(KEY, 10)
+    assert ran == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("base", "event"),
+    [(Base(b"7"), {"n": 0}), (Base(), {"n": 99})],
+    ids=["another state", "another event"],
+)
+def test_flights_from_another_past_are_abandoned_and_started_again(base, event):
+    flights = table(counting)
+    flights.sync(KEY, Base(), [waiting(0), waiting(1)])
+    flights.await_head(KEY, 10)
+    flights.sync(KEY, base, [waiting(0, event)])
+    state = int(base.state or 0) + 1
+    assert flights.await_head(KEY, 10).outputs == ([0, event["n"], state],)
+
+
+def test_the_head_is_running_until_its_outcome_is_there():
+    go = threading.Event()
+
+    async def agent(ctx, event):
+        await asyncio.to_thread(go.wait, 10)
+
+    flights = table(agent)
+    assert not flights.is_running(KEY)
+    flights.sync(KEY, Base(), [waiting(0)])
+    assert flights.is_running(KEY)
+    assert flights.head(KEY) is None
+    go.set()
+    assert flights.await_head(KEY, 10).committed
+    assert not flights.is_running(KEY)
+
+
+def test_what_finds_no_room_is_left_out_and_goes_on_later():
+    go = threading.Event()
+
+    async def agent(ctx, event):
+        await asyncio.to_thread(go.wait, 10)
+        return event["n"]
+
+    flights = table(agent, max_in_flight=1)
+    events = [waiting(seq) for seq in range(100)]
+    flights.sync(KEY, Base(), events)
+    assert not flights.sync(b"other", Base(), [waiting(0)])
+    assert flights.head(b"other") is None
+    go.set()
+    done = []
+    while events:
+        flights.sync(KEY, Base(), events, wait_s=10)
+        done += flights.await_head(KEY, 10).outputs
+        flights.committed(KEY)
+        events.pop(0)
+    assert done == list(range(100))
+    assert flights.sync(b"other", Base(), [waiting(0)], wait_s=10)
+
+
+def test_a_failed_activation_leaves_the_state_to_the_next():
+    async def agent(ctx, event):
+        ctx.state = (ctx.state or 0) + 1
+        if event["n"] == 1:
+            raise ValueError("no")
+        return ctx.state
+
+    flights = table(agent)
+    flights.sync(KEY, Base(), [waiting(0), waiting(1), waiting(2)])
+    outcomes = []
+    for _ in range(3):
+        outcomes.append(flights.await_head(KEY, 10))
+        flights.committed(KEY)
+    assert [one.outputs for one in outcomes] == [(1,), (), (2,)]
+    assert outcomes[1].dead_letter.error_type == "ValueError"
+
+
+def test_an_event_that_cannot_be_decoded_fails_the_engine_and_not_the_loop():
+    flights = table(counting)
+    flights.sync(KEY, Base(), [Waiting(0, b"not json")])
+    with pytest.raises(ValueError, match="Expecting value"):
+        flights.await_head(KEY, 10)
+    flights.sync(b"other", Base(), [waiting(0)])
+    assert flights.await_head(b"other", 10).committed

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_agents.flink.events import decode_event, encode_event, to_text
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(JSON | st.binary() | st.tuples(st.integers(), st.text()) | st.sets(st.integers()))
+def test_events_come_back_as_they_were(event):
+    decoded = decode_event(encode_event(event))
+    assert decoded == event
+    assert type(decoded) is type(event)
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [({"a": [1, "x"]}, b"j"), ("text", b"j"), (b"raw", b"b"), ((1, 2), b"p"), ({1: 2}, b"p"), (2**70, b"p")],
+)
+def test_only_what_json_cannot_hold_is_pickled(event, kind):
+    assert encode_event(event)[:1] == kind
+
+
+def test_infinity_comes_back():
+    assert decode_event(encode_event({"x": math.inf})) == {"x": math.inf}
+
+
+def test_unknown_bytes_are_refused():
+    with pytest.raises(ValueError, match="unknown kind b'z'"):
+        decode_event(b"zabc")
+
+
+@pytest.mark.parametrize(
+    ("output", "text"), [("as it is", "as it is"), ({"a": 1}, '{"a":1}'), (3, "3"), (True, "true")]
+)
+def test_outputs_become_text(output, text):
+    assert to_text(output) == text
+
+
+def test_an_output_that_is_no_json_is_refused_with_advice():
+    with pytest.raises(TypeError, match=r"type object is no JSON value.*declare output_type"):
+        to_text(object())
