@@ -1,0 +1,126 @@
+"""A pipeline over a bounded list of keyed events, for the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from beam_agents.activation.agent import Agent
+from beam_agents.beam.runners import local_arguments, local_options
+from beam_agents.beam.transform import RunAgent
+
+from beam_agents.activation.config import AgentConfig
+
+__all__ = ["Receiver", "ResultFiles", "run_here", "run_on_runner", "runs_in_process", "unknown_arguments"]
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Takes the results of a run in this process, from Beam's threads, as they are committed."""
+
+    output: Callable[[Any], None]
+    trace: Callable[[Any], None]
+    error: Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFiles:
+    """Files that a runner writes, and what makes a line of each result."""
+
+    output: Path
+    traces: Path
+    errors: Path
+    output_line: Callable[[Any], bytes]
+    trace_line: Callable[[Any], bytes]
+    error_line: Callable[[Any], bytes]
+
+
+_receivers: dict[str, Receiver] = {}
+
+
+def run_here(
+    pairs: Sequence[tuple[str, Any]],
+    agent: Agent,
+    config: AgentConfig,
+    receiver: Receiver,
+    arguments: Sequence[str] = (),
+) -> None:
+    """Run `agent` over `pairs` in this process; returns when everything is committed."""
+    name = uuid4().hex
+    _receivers[name] = receiver
+    try:
+        with beam.Pipeline(options=local_options(arguments)) as pipeline:
+            results = pipeline | "Events" >> beam.Create(pairs) | "Agent" >> RunAgent(agent, config)
+            for kind, collection in (("output", results.main), ("trace", results.traces), ("error", results.errors)):
+                _ = collection | f"Take {kind}s" >> beam.ParDo(_Hand(name, kind))
+    finally:
+        del _receivers[name]
+
+
+def run_on_runner(
+    pairs: Sequence[tuple[str, Any]],
+    agent: Agent,
+    config: AgentConfig,
+    files: ResultFiles,
+    arguments: Sequence[str],
+) -> None:
+    """Run `agent` over `pairs` on the runner that `arguments` name; the runner writes the files."""
+    with beam.Pipeline(options=PipelineOptions(list(arguments))) as pipeline:
+        results = pipeline | "Events" >> beam.Create(pairs) | "Agent" >> RunAgent(agent, config)
+        for kind, collection, to_line, path in (
+            ("output", results.main, files.output_line, files.output),
+            ("trace", results.traces, files.trace_line, files.traces),
+            ("error", results.errors, files.error_line, files.errors),
+        ):
+            lines = collection | f"{kind} to line" >> beam.Map(_text_of, to_line).with_output_types(str)
+            _ = lines | f"Write {kind}s" >> beam.io.WriteToText(str(path), shard_name_template="", num_shards=1)
+
+
+def runs_in_process(arguments: Sequence[str]) -> bool:
+    """Whether these pipeline options leave the run in this process."""
+    named = [one for one in local_arguments(arguments) if "FnApiRunner" in one]
+    return bool(named)
+
+
+def unknown_arguments(arguments: Sequence[str]) -> list[str]:
+    """Those of `arguments` that no Beam option takes; Beam itself would only log them."""
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    for options in [PipelineOptions, *PipelineOptions.__subclasses__()]:
+        options._add_argparse_args(_Lenient(parser)) if hasattr(options, "_add_argparse_args") else None
+    return parser.parse_known_args(list(arguments))[1]
+
+
+class _Lenient:
+    """Adds each argument once, although several option classes may declare it."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parser = parser
+
+    def add_argument(self, *names: str, **settings: Any) -> None:
+        try:
+            self._parser.add_argument(*names, **settings)
+        except argparse.ArgumentError:
+            return
+
+    add_value_provider_argument = add_argument
+
+
+class _Hand(beam.DoFn):  # type: ignore[misc]
+    """Hands every element to this process's receiver."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self._name = name
+        self._kind = kind
+
+    def process(self, element: Any) -> None:
+        getattr(_receivers[self._name], self._kind)(element)
+
+
+def _text_of(element: Any, to_line: Callable[[Any], bytes]) -> str:
+    return to_line(element).decode().rstrip("\n")
