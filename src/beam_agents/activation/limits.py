@@ -18,9 +18,16 @@ class Slots:
         self.limit = limit
         self._semaphore = asyncio.Semaphore(limit)
         self.in_use = 0
+        self._closed = False
+
+    def close(self) -> None:
+        """Let nothing more begin: whoever has no slot yet waits until it is cancelled. From any thread."""
+        self._closed = True
 
     async def __aenter__(self) -> Slots:
         await self._semaphore.acquire()
+        if self._closed:
+            await asyncio.Event().wait()
         self.in_use += 1
         return self
 

@@ -14,7 +14,7 @@ from beam_agents.activation.config import AgentConfig
 from beam_agents.activation.gate import CircuitGate
 from beam_agents.activation.limits import Admission, Slots
 from beam_agents.activation.loop import ActivationLoop, activation_loop
-from beam_agents.model import CircuitBreaker, circuit_breaker_for
+from beam_agents.model import CircuitBreaker, CircuitState, circuit_breaker_for
 from beam_agents.ports import Clock, Decode, Journal, LLMClient, Sleep
 
 __all__ = ["ModelAccess", "Resources", "resources_for"]
@@ -56,6 +56,11 @@ class Resources:
         """The configured journal, opened once per process, or `None`."""
         uri = self.config.journal
         return None if uri is None else _shared(self.loop, ("journal", uri), lambda: _open_journal(uri, self.now_ms))
+
+    @property
+    def circuits(self) -> tuple[CircuitState, ...]:
+        """States of the circuits of the models that were asked for so far."""
+        return tuple({id(access.breaker): access.breaker.state for access in self._models.copy().values()}.values())
 
     def model(self, name: str | None = None) -> ModelAccess:
         """The way to a model: the configured one, another `vendor:model`, or another model of the same vendor.

@@ -11,11 +11,11 @@ from uuid import uuid4
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
+
 from beam_agents.activation.agent import Agent
+from beam_agents.activation.config import AgentConfig
 from beam_agents.beam.runners import local_arguments, local_options
 from beam_agents.beam.transform import RunAgent
-
-from beam_agents.activation.config import AgentConfig
 
 __all__ = ["Receiver", "ResultFiles", "run_here", "run_on_runner", "runs_in_process", "unknown_arguments"]
 

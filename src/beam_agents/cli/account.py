@@ -85,15 +85,15 @@ class RunAccount:
 
     def _add_call(self, call: CallFacts, *, committed: bool) -> None:
         paid: Paid = self.account.add_call(call, committed=committed)
-        in_doubt = sum(one.outcome == "in_doubt" for one in call.log)
+        own = call.log[-call.attempts :] if call.attempts else ()  # the log begins with those of earlier processes
         self.counts.update(
             calls=1,
             hits=call.stored,
             recovered=call.replay == "journal",
             requests=call.attempts,
             retries=max(0, call.attempts - 1),
-            in_doubt=in_doubt,
-            failed_requests=sum(one.outcome == "failed" for one in call.log),
+            in_doubt=sum(one.outcome == "in_doubt" for one in own),
+            failed_requests=sum(one.outcome == "failed" for one in own),
             waited_ms=round(call.waited_ms),
         )
         if paid.usage is not None and paid.money is None:

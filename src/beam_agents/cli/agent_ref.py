@@ -24,7 +24,7 @@ def load_agent(ref: str) -> Agent:
     Raises:
         Complaint: when there is no such thing, when it is no agent, or when importing it fails.
     """
-    agent = load_object(ref, "an agent")
+    agent: Agent = load_object(ref, "an agent")
     try:
         require_agent(agent)
     except TypeError as error:

@@ -75,10 +75,11 @@ def run(
         "out.jsonl"
     ),
     traces: Annotated[
-        Path | None, typer.Option(help="Trace events. [default: traces.jsonl beside the output]", show_default=False)
+        Path | None,
+        typer.Option(help="Trace events, as JSON lines. Default: traces.jsonl beside the output.", show_default=False),
     ] = None,
     errors: Annotated[
-        Path | None, typer.Option(help="Dead letters. [default: errors.jsonl beside the output]", show_default=False)
+        Path | None, typer.Option(help="Dead letters. Default: errors.jsonl beside the output.", show_default=False)
     ] = None,
     format: Annotated[str | None, typer.Option(help="jsonl, csv or text, when the file's name does not tell.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Endpoint, when it is not the vendor's own.")] = None,
@@ -88,13 +89,13 @@ def run(
     journal: Annotated[
         str | None,
         typer.Option(
-            help="sqlite:///…, redis://…, postgresql://… or none. [default: journal.db beside the output]",
+            help="sqlite:///…, redis://…, postgresql://… or none. Default: journal.db beside the output.",
             show_default=False,
         ),
     ] = None,
     namespace: Annotated[
         str | None,
-        typer.Option(help="What a run is resumed by. [default: agent, input's name and model]", show_default=False),
+        typer.Option(help="What a run is resumed by. Default: agent, input's name and model.", show_default=False),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start anew: use no stored answer.")] = False,
     retry_errors: Annotated[

@@ -22,9 +22,10 @@ def closing_table(account: RunAccount, *, title: str, took_ms: float, date: str,
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(justify="right", style="cyan", no_wrap=True)
-    grid.add_column()
+    grid.add_column(overflow="fold")
     for label, number, said in _rows(account, date):
         grid.add_row(label, number, said)
+    grid.add_row("files", "", f"[dim]{escape(', '.join(files))}[/]")
     parts: list[RenderableType] = [grid]
     for kind, count in account.dead.most_common(5):
         message = account.example[kind].strip().splitlines()[0] if account.example[kind].strip() else ""
@@ -32,7 +33,6 @@ def closing_table(account: RunAccount, *, title: str, took_ms: float, date: str,
     return Panel(
         Group(*parts),
         title=f"[bold]{escape(title)}[/] · {duration(took_ms)}",
-        subtitle=escape(" · ".join(files)) or None,
         border_style="red" if account.dead else "green",
         expand=False,
         padding=(0, 1),
@@ -74,61 +74,47 @@ def cost_text(tally: Tally, currency: str) -> str:
 
 
 def _rows(account: RunAccount, date: str) -> list[tuple[str, str, str]]:
-    counts, paid, saved = account.counts, account.paid, account.recovered
-    dead = account.dead.total()
-    asked = counts["calls"] - counts["hits"]
+    counts, paid = account.counts, account.paid
+    dead, asked = account.dead.total(), counts["calls"] - counts["hits"]
+    events = _joined(
+        f"{account.committed:,} committed",
+        dead and f"[red]{counted(dead, 'dead letter')}[/]",
+        counted(account.outputs, "output"),
+    )
+    calls = _joined(asked and f"{asked:,} asked the model", counts["hits"] and f"{counts['hits']:,} already answered")
+    requests = _joined(
+        counts["retries"] and counted(counts["retries"], "retry", "retries"),
+        counts["waited_ms"] and f"{duration(counts['waited_ms'])} of waiting, all calls added up",
+        counts["in_doubt"] and f"[yellow]{counts['in_doubt']:,} in doubt[/]",
+    )
+    tokens = _joined(
+        f"{paid.input_tokens:,} in",
+        f"{paid.output_tokens:,} out",
+        paid.without_usage and f"{counted(paid.without_usage, 'answer')} did not say",
+    )
     rows = [
-        (
-            "events",
-            f"{account.events:,}",
-            _joined(
-                f"{account.committed:,} committed",
-                dead and f"[red]{counted(dead, 'dead letter')}[/]",
-                counted(account.outputs, "output"),
-            ),
-        ),
-        (
-            "calls",
-            f"{counts['calls']:,}",
-            _joined(f"{asked:,} asked the model", counts["hits"] and f"{counts['hits']:,} served from what was stored"),
-        ),
-        (
-            "requests",
-            f"{counts['requests']:,}",
-            _joined(
-                f"{counts['retries']:,} of them retries",
-                counts["waited_ms"] and f"{duration(counts['waited_ms'])} of waiting",
-                counts["in_doubt"] and f"[yellow]{counts['in_doubt']:,} in doubt[/]",
-            ),
-        ),
-        (
-            "tokens",
-            f"{paid.tokens:,}",
-            _joined(
-                f"{paid.input_tokens:,} in",
-                f"{paid.output_tokens:,} out",
-                paid.without_usage and f"{counted(paid.without_usage, 'answer')} did not say",
-            ),
-        ),
-        ("cost", cost_text(paid, account.prices.currency), _price_note(account, date)),
+        ("events", f"{account.events:,}", events),
+        ("calls", f"{counts['calls']:,}", calls),
+        ("requests", f"{counts['requests']:,}", requests),
+        ("tokens", f"{paid.tokens:,}", tokens if paid.requests else ""),
+        ("cost", cost_text(paid, account.prices.currency), _price_note(account, date) if paid.requests else ""),
     ]
-    if saved.requests:
-        worth = cost_text(saved, account.prices.currency)
-        in_money = "" if worth == "unknown" else f" and {worth}"
-        rows.append(
-            (
-                "recovered",
-                f"{saved.requests:,}",
-                (
-                    f"[green]{'answer' if saved.requests == 1 else 'answers'} paid for before: "
-                    f"{saved.tokens:,} tokens{in_money} saved[/]"
-                ),
-            )
-        )
-    return rows
+    return rows + _recovered_row(account)
+
+
+def _recovered_row(account: RunAccount) -> list[tuple[str, str, str]]:
+    saved = account.recovered
+    if not saved.requests:
+        return []
+    worth = cost_text(saved, account.prices.currency)
+    in_money = "" if worth == "unknown" else f" and {worth}"
+    answers = "answer" if saved.requests == 1 else "answers"
+    said = f"[green]{answers} from the journal: {saved.tokens:,} tokens{in_money} saved[/]"
+    return [("recovered", f"[green]{saved.requests:,}[/]", said)]
 
 
 def _joined(*parts: str | int) -> str:
+    """The parts that are texts; a count of zero is left out."""
     return " · ".join(part for part in parts if isinstance(part, str) and part)
 
 

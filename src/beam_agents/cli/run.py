@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
@@ -142,19 +143,20 @@ class _Work:
     def __init__(self, work: Callable[[], None]) -> None:
         self.error: BaseException | None = None
         self._work = work
-        self._thread = threading.Thread(target=self._run, name="pipeline", daemon=True)
-        self._thread.start()
+        self._over = threading.Event()  # Thread.join takes a thread for dead when Ctrl-C interrupts it
+        threading.Thread(target=self._run, name="pipeline", daemon=True).start()
 
     def is_over(self, wait_s: float) -> bool:
         """Whether it is done, after waiting a little."""
-        self._thread.join(wait_s)
-        return not self._thread.is_alive()
+        return self._over.wait(wait_s)
 
     def _run(self) -> None:
         try:
             self._work()
         except BaseException as error:
             self.error = error
+        finally:
+            self._over.set()
 
 
 def _vitals(resources: Resources) -> Vitals:
@@ -170,8 +172,8 @@ def _say_closing(options: RunOptions, plan: RunPlan, account: RunAccount, took_m
         return
     if options.quiet and not account.dead:
         return
-    shown = [str(path) for path in plan.paths.all] + ([_shown_journal(plan)] if plan.config.journal else [])
-    title = f"{options.agent} over {options.input or options.retry_errors}"
+    shown = [_shown(path) for path in plan.paths.all] + ([_shown_journal(plan)] if plan.config.journal else [])
+    title = f"{options.agent.rpartition(':')[2]} over {Path(options.input or options.retry_errors or '-').name}"
     Console().print(closing_table(account, title=title, took_ms=took_ms, date=date, files=shown))
 
 
@@ -199,7 +201,15 @@ def _error_line(letter: DeadLetter) -> bytes:
 
 def _shown_journal(plan: RunPlan) -> str:
     uri = str(plan.config.journal)
-    return uri.removeprefix("sqlite:///") if uri.startswith("sqlite:") else uri.rpartition("@")[2]
+    return _shown(Path(uri.removeprefix("sqlite:///"))) if uri.startswith("sqlite:") else uri.rpartition("@")[2]
+
+
+def _shown(path: Path) -> str:
+    """Short, where it lies below the working folder."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
 
 
 def _failure(error: BaseException, plan: RunPlan) -> str:
