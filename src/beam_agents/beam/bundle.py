@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,11 +75,14 @@ class Bundle:
         """Activations that were submitted and not yet taken out."""
         return self._open
 
-    def submit(self, lane: Lane, pending: Pending) -> None:
-        """Run the agent for `pending`, after the earlier events of its lane. Blocks while too much is under way."""
+    def until_admitted(self) -> Iterator[Finished]:
+        """Blocks while too much is under way in the process, and gives what is finished meanwhile."""
         while not self._resources.admission.wait(_HELD_BACK_S):
-            self.require_sound()
             self._require_alive()
+            yield from self.take_finished()
+
+    def submit(self, lane: Lane, pending: Pending) -> None:
+        """Run the agent for `pending`, after the earlier events of its lane."""
         self._open += 1
         self._resources.admission.change(events=1)
         self._resources.loop.post(lambda: self._enqueue(lane, pending))

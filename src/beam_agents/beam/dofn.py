@@ -74,6 +74,8 @@ class AgentDoFn(beam.DoFn):  # type: ignore[misc]
         bundle = self._bundle
         bundle.require_sound()
         lane = bundle.lanes.get((key, window)) or self._open_lane(bundle, key, window, cell)
+        for finished in bundle.until_admitted():
+            yield from self._emitted(finished)
         bundle.submit(lane, Pending(event, timestamp, pane_info))
         for finished in bundle.take_finished():
             yield from self._emitted(finished)
