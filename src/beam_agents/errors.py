@@ -70,6 +70,11 @@ def _rebuild(cls: type[_E], args: tuple[Any, ...], fields: dict[str, Any]) -> _E
     return error
 
 
+def _plain(number: float) -> str:
+    """A number in full, whatever its size; whole ones without a fraction."""
+    return str(number).removesuffix(".0")
+
+
 class _Picklable(Exception):
     """Pickles by its fields, whatever the signature of its constructor."""
 
@@ -116,7 +121,7 @@ class RateLimitError(ProviderError):
         code: str | None = None,
         request_id: str | None = None,
     ) -> None:
-        wait = "" if retry_after_ms is None else f"; it asks to wait {retry_after_ms:g} ms"
+        wait = "" if retry_after_ms is None else f"; it asks to wait {_plain(retry_after_ms)} ms"
         super().__init__(
             message or f"the endpoint limits the rate (status {status}){wait}", code=code, request_id=request_id
         )
@@ -199,6 +204,8 @@ class ProviderTimeout(ProviderError):
 class ProviderRequestError(_Picklable):
     """The endpoint will not serve this request (4xx, exhausted quota, refused schema); never retried."""
 
+    in_doubt = False
+
     def __init__(
         self,
         status: int | None,
@@ -222,6 +229,8 @@ class SchemaNotExpressibleError(_Picklable, ValueError):
         field: path of the field in the schema, such as `tags` or `items[].price`; `$` is the root.
         reason: what cannot be expressed, and what to do instead.
     """
+
+    in_doubt = False
 
     def __init__(self, vendor: str, field: str, reason: str) -> None:
         super().__init__(f"{vendor} cannot be asked for this output schema: field {field!r}: {reason}")
@@ -267,7 +276,7 @@ class CircuitOpenError(_Picklable):
     """
 
     def __init__(self, endpoint: str, *, retry_in_ms: float | None = None) -> None:
-        due = "" if retry_in_ms is None else f"; the next trial is due in {retry_in_ms:g} ms"
+        due = "" if retry_in_ms is None else f"; the next trial is due in {_plain(retry_in_ms)} ms"
         super().__init__(f"the circuit of {endpoint} is open, nothing was sent{due}")
         self.endpoint = endpoint
         self.retry_in_ms = retry_in_ms
@@ -322,7 +331,7 @@ class ActivationTimeout(_Picklable):
     """The activation did not finish within `timeout_s` seconds."""
 
     def __init__(self, timeout_s: float) -> None:
-        super().__init__(f"the activation did not finish within {timeout_s:g} s")
+        super().__init__(f"the activation did not finish within {_plain(timeout_s)} s")
         self.timeout_s = timeout_s
 
 

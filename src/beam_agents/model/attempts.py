@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from beam_agents.errors import CircuitOpenError, ProviderError, ProviderRequestError
+from beam_agents.errors import CircuitOpenError, ProviderError
 from beam_agents.model.breaker import CircuitBreaker, Permit
-from beam_agents.model.call_record import Attempt, CallRecord
+from beam_agents.model.call_record import Attempt, CallRecord, status_of
 from beam_agents.model.journaling import Journaling
 from beam_agents.model.retry import RetryPolicy, is_retryable
 from beam_agents.ports import (
@@ -64,15 +64,8 @@ class Attempts:
             CircuitOpenError: when the first attempt is refused.
             ProviderError: the last one itself, when no attempt is left, permitted or in time.
         """
-        failed: ProviderError | None = None
         while True:
-            try:
-                permit = self.breaker.before_call(self.now_ms())
-            except CircuitOpenError:
-                if failed is not None:
-                    raise failed from failed.__cause__
-                raise
-            with permit:
+            with self._permit(record) as permit:
                 intent = await self._intend(call)
                 if isinstance(intent, JournalFinding):
                     return None  # another worker answered, or is at it
@@ -81,8 +74,21 @@ class Attempts:
                 except ProviderError as error:
                     if not is_retryable(error) or permit.is_trial:
                         raise
-                    failed = error
-            await self._back_off(failed, record)
+                    record.last_failure = error
+            await self._back_off(record.last_failure, record)
+
+    def resume_after(self, call_id: str, ordinal: int) -> None:
+        """Number the next request of a call after one that is known from elsewhere."""
+        self._ordinals[call_id] = max(self._ordinals[call_id], ordinal)
+
+    def _permit(self, record: CallRecord) -> Permit:
+        try:
+            return self.breaker.before_call(self.now_ms())
+        except CircuitOpenError:
+            failed = record.last_failure
+            if failed is not None:
+                raise failed from failed.__cause__
+            raise
 
     async def _intend(self, call: CallIdentity) -> Intent | JournalFinding:
         if self.journaling is not None:
@@ -119,8 +125,9 @@ class Attempts:
 
     async def _note_failure(self, intent: Intent, error: BaseException, record: CallRecord) -> None:
         outcome: AttemptOutcome = "in_doubt" if _in_doubt(error) else "failed"
-        status = getattr(error, "status", None)
-        record.log.append(Attempt(intent.ordinal, outcome, type(error).__name__, status, waited_ms=record.waited_ms))
+        record.log.append(
+            Attempt(intent.ordinal, outcome, type(error).__name__, status_of(error), waited_ms=record.waited_ms)
+        )
         if self.journaling is not None:
             await self.journaling.record_failure(intent, outcome, error)
 
@@ -141,6 +148,4 @@ class Attempts:
 
 def _in_doubt(error: BaseException) -> bool:
     """Whether the endpoint may have served the request; an error that does not say leaves it open."""
-    if isinstance(error, ProviderRequestError):
-        return False
     return bool(getattr(error, "in_doubt", True))

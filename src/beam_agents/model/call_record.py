@@ -9,12 +9,13 @@ from urllib.parse import urlsplit
 import orjson
 
 from beam_agents import attributes as names
+from beam_agents.errors import OutputSchemaError, ProviderError
 from beam_agents.model.breaker import CircuitState
 from beam_agents.ports import AttemptOutcome, CallIdentity, PastAttempt
 from beam_agents.proto import TraceEvent
 from beam_agents.values import DecodedResponse, LlmRequest, TokenUsage
 
-__all__ = ["Attempt", "CallRecord", "Endpoint"]
+__all__ = ["Attempt", "CallRecord", "Endpoint", "status_of"]
 
 _FLAG = {True: "true", False: "false"}
 
@@ -64,6 +65,7 @@ class CallRecord:
     billed: bool = False
     replay: str = ""
     kept_digest: bytes | None = None
+    last_failure: ProviderError | None = None
     decoded: DecodedResponse | None = None
     structured: bool = False
 
@@ -112,9 +114,8 @@ class CallRecord:
             _describe_answer(found, self.decoded)
         if error is not None:
             found[names.ERROR_TYPE] = type(error).__name__
-            reason = getattr(error, "reason", None)
-            if isinstance(reason, str):
-                found[names.SCHEMA_FAILURE] = reason
+            if isinstance(error, OutputSchemaError):
+                found[names.SCHEMA_FAILURE] = error.reason
         return found
 
     def _identify(self, found: dict[str, str], call: CallIdentity, log: list[Attempt]) -> None:
@@ -131,6 +132,12 @@ class CallRecord:
             Attempt(one.ordinal, one.outcome, one.error_type, one.status) for one in self.past if one.ordinal not in own
         ]
         return past + self.log
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error carries; `None` without one."""
+    status = getattr(error, "status", None)
+    return status if isinstance(status, int) else None
 
 
 def _utf8(text: str) -> str:

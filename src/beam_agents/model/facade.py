@@ -153,12 +153,12 @@ class LlmFacade:
         """
         _require_scope(entity_key, seq, step_index, sample)
         with self._recorded(request, entity_key, seq, step_index) as record:
+            record.structured = output_schema is not None
             keyed, sent = _effective(request, output_schema, sample)
             call = self._identified(keyed, record)
             verdict = Verdict(output_schema)
             answer = self._replayed(call, record) or await self._shared(call, sent, record, verdict)
             self._account(answer, record)
-            record.structured = output_schema is not None
             return FacadeResult(
                 response=answer.response,
                 parsed=verdict.parsed(answer.decoded),
@@ -207,11 +207,12 @@ class LlmFacade:
         entry = self._cache.get(call.call_id)
         if entry is None:
             return None
-        if entry.digest_only:
-            record.kept_digest = entry.response_digest
-            return None
-        if not entry.intact:
-            record.replay = "corrupt"
+        if entry.digest_only or not entry.intact:
+            self._attempts.resume_after(call.call_id, entry.attempt_ordinal)
+            if entry.digest_only:
+                record.kept_digest = entry.response_digest
+            else:
+                record.replay = "corrupt"
             return None
         record.replay, record.answered_by = "cache", entry.attempt_ordinal
         return self._read(LlmResponse(entry.response), entry.attempt_ordinal, record)

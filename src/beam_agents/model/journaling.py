@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from beam_agents.errors import AnswerNotJournaledError, InDoubtError, JournalError, JournalOpenError
+from beam_agents.model.call_record import status_of
 from beam_agents.ports import (
     AttemptOutcome,
     CallIdentity,
@@ -91,10 +92,9 @@ class Journaling:
 
         Raises `JournalError` when that cannot be done. On cancellation it is finished in the background.
         """
-        status = getattr(error, "status", None)
 
         def write() -> Awaitable[None]:
-            return self.journal.record_failure(intent, outcome, type(error).__name__, status)
+            return self.journal.record_failure(intent, outcome, type(error).__name__, status_of(error))
 
         if not isinstance(error, Exception):
             self._in_background(write)
