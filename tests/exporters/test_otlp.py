@@ -148,6 +148,19 @@ def test_a_replayed_call_records_no_client_metric() -> None:
     assert sent(call(**{names.CACHE_HIT: "true", names.BILLED: "false"})).metrics == {}
 
 
+def test_the_tokens_of_a_stored_answer_are_never_added_up_as_used() -> None:
+    (span,) = sent(call(**{names.CACHE_HIT: "true", names.BILLED: "false"})).spans
+    said = values(span.attributes)
+    assert not [name for name in said if name.startswith("gen_ai.usage.")]
+    assert (said["beam_agents.stored.input_tokens"], said["beam_agents.stored.output_tokens"]) == (12, 5)
+
+
+def test_metrics_can_be_turned_off_for_receivers_of_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_METRICS_EXPORTER", "none")
+    received = sent(call())
+    assert (len(received.spans), received.metrics) == (1, {})
+
+
 def test_a_failed_call_records_its_duration_by_error_and_no_tokens() -> None:
     metrics = sent(call(**{names.ERROR_TYPE: "ProviderTimeout", names.BILLED: "false"})).metrics
     (duration,) = metrics["gen_ai.client.operation.duration"].histogram.data_points

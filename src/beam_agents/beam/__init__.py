@@ -1,6 +1,7 @@
 """Agents on Apache Beam. The only package that imports it."""
 
 from beam_agents.beam.claims import ClaimLostError
+from beam_agents.beam.export import ExportTraces, close_exporters
 from beam_agents.beam.outputs import AgentOutputs, DeadLetterCoder
 from beam_agents.beam.runners import disable_state_cache, local_arguments, local_options
 from beam_agents.beam.transform import RunAgent
@@ -11,7 +12,9 @@ __all__ = [
     "AgentOutputs",
     "ClaimLostError",
     "DeadLetterCoder",
+    "ExportTraces",
     "RunAgent",
+    "close_exporters",
     "disable_state_cache",
     "local_arguments",
     "local_options",

@@ -1,12 +1,14 @@
 """Trace events over OTLP/HTTP, by the OpenTelemetry SDK's own exporters (extra `otlp`).
 
 Spans go to `{endpoint}/v1/traces`, metrics to `{endpoint}/v1/metrics`. Headers, certificates, compression and
-time-outs come from OpenTelemetry's own environment variables, such as `OTEL_EXPORTER_OTLP_HEADERS`.
+time-outs come from OpenTelemetry's own environment variables, such as `OTEL_EXPORTER_OTLP_HEADERS`;
+`OTEL_METRICS_EXPORTER=none` sends no metrics, for receivers that take only traces.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -14,7 +16,7 @@ from typing import Final
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -125,8 +127,7 @@ class OtlpExporter:
             max_queue_size=max_pending,
             max_export_batch_size=min(512, max_pending),
         )
-        reader = PeriodicExportingMetricReader(OTLPMetricExporter(_signal(endpoint, "metrics"), timeout=timeout_s))
-        self._meters = MeterProvider([reader], self._resource)
+        self._meters = MeterProvider(_readers(endpoint, timeout_s), self._resource)
         self._metrics = CallMetrics(self._meters.get_meter("beam_agents"))
 
     @property
@@ -184,6 +185,12 @@ class OtlpExporter:
             self._meters.force_flush()
         except Exception as error:  # the SDK raises a bare Exception when a metric reader timed out
             _logger.warning("metrics were not sent: %s", error)
+
+
+def _readers(endpoint: str | None, timeout_s: float | None) -> list[MetricReader]:
+    if os.environ.get("OTEL_METRICS_EXPORTER", "").strip().lower() == "none":
+        return []
+    return [PeriodicExportingMetricReader(OTLPMetricExporter(_signal(endpoint, "metrics"), timeout=timeout_s))]
 
 
 def _resource(service_name: str) -> Resource:

@@ -17,11 +17,15 @@ from beam_agents import attributes as names
 from beam_agents.exporters.jsonl import entity_key_to_json
 from beam_agents.proto import TraceEvent
 
-__all__ = ["SpanValue", "to_span", "typed_attributes"]
+__all__ = ["STORED_USAGE", "SpanValue", "to_span", "typed_attributes"]
 
 SpanValue: TypeAlias = str | bool | int | float | Sequence[str]
 """A value of a span attribute."""
 
+STORED_USAGE: Final = "beam_agents.stored."
+"""Prefix of the tokens of a stored answer on a span, in place of `gen_ai.usage.`."""
+
+_USAGE: Final = "gen_ai.usage."
 _SCOPE: Final = InstrumentationScope("beam_agents")
 _TRACE_ID_BYTES, _SPAN_ID_BYTES = 16, 8
 _MAX_MS: Final = 2**63 // 1_000_000
@@ -52,15 +56,18 @@ _READERS: Final[Mapping[str, Callable[[str], SpanValue]]] = {
 def typed_attributes(event: TraceEvent) -> dict[str, SpanValue]:
     """The attributes of `event` by their OpenTelemetry types, and its position.
 
-    A value that does not have its type stays the text that it is.
+    A value that does not have its type stays the text that it is. The tokens of a stored answer stand under
+    `beam_agents.stored.`, so that nothing which adds up `gen_ai.usage.` pays for them again.
     """
     typed: dict[str, SpanValue] = {}
+    stored = event.attributes.get(names.CACHE_HIT) == "true"
     for name, text in event.attributes.items():
         read = _READERS[names.ATTRIBUTE_TYPES.get(name, "string")]
+        shown = STORED_USAGE + name.removeprefix(_USAGE) if stored and name.startswith(_USAGE) else name
         try:
-            typed[name] = read(text)
+            typed[shown] = read(text)
         except ValueError:
-            typed[name] = text
+            typed[shown] = text
     key = entity_key_to_json(event.entity_key)
     typed[names.ENTITY_KEY] = key if isinstance(key, str) else orjson.dumps(key).decode()
     typed[names.SEQ] = event.seq

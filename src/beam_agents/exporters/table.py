@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Final
 
 from beam_agents.exporters.jsonl import EventWriter
 from beam_agents.exporters.port import Exporter
 
-__all__ = ["EXPORTERS", "open_exporter"]
+__all__ = ["EXPORTERS", "open_exporter", "require_exporter"]
 
 
 def _jsonl(uri: str) -> Exporter:
@@ -16,10 +17,8 @@ def _jsonl(uri: str) -> Exporter:
 
 
 def _otlp(uri: str) -> Exporter:
-    try:
-        from beam_agents.exporters.otlp import OtlpExporter
-    except ImportError as error:
-        raise ValueError(f"OTLP needs the extra `otlp`: pip install 'beam-agents[otlp]' ({error})") from error
+    from beam_agents.exporters.otlp import OtlpExporter
+
     return OtlpExporter(uri)
 
 
@@ -37,8 +36,18 @@ def open_exporter(uri: str) -> Exporter:
     `jsonl:///path/to/traces.jsonl` appends to a file; `http://host:4318` sends to an OTLP/HTTP endpoint.
 
     Raises:
-        ValueError: for a scheme that is not in the table, or whose extra is not installed.
+        ValueError: as `require_exporter`.
         OSError: when a file cannot be opened.
+    """
+    return require_exporter(uri)(uri)
+
+
+def require_exporter(uri: str) -> Callable[[str], Exporter]:
+    """What opens `uri`, found without opening it.
+
+    Raises:
+        ValueError: for a scheme that is not in the table, or whose extra is not installed. The message never
+            shows the URI, which may hold a password.
     """
     scheme, separator, _ = uri.partition("://")
     opener = EXPORTERS.get(scheme) if separator else None
@@ -46,4 +55,13 @@ def open_exporter(uri: str) -> Exporter:
         known = ", ".join(f"{name}://" for name in sorted(EXPORTERS))
         named = f"the scheme {scheme!r}" if separator else "a URI without a scheme"
         raise ValueError(f"no exporter for {named}; it must be one of {known}")
-    return opener(uri)
+    if opener is _otlp and not _otlp_installed():
+        raise ValueError("OTLP needs the extra `otlp`: pip install 'beam-agents[otlp]'")
+    return opener
+
+
+def _otlp_installed() -> bool:
+    try:
+        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    except ModuleNotFoundError:
+        return False
