@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -14,16 +15,17 @@ from beam_agents.journals.stored import Opening, Rows
 from beam_agents.journals.uri import JournalUri
 from beam_agents.ports import CallIdentity, Intent
 
-__all__ = ["MemoryStore", "reset_memory_journals"]
+__all__ = ["Attempt", "MemoryStore", "Shelf", "existing_shelf", "reset_memory_journals"]
 
 _OPTIONS = ("key_env", "lease_s", "ttl_h")
-_PRUNED_AT_ONCE = 4
 
 _CallKey: TypeAlias = tuple[str, str]
 
 
 @dataclass(slots=True)
-class _Attempt:
+class Attempt:
+    """One request and what is known of it."""
+
     call: CallIdentity
     row: AttemptRow
     session_id: str
@@ -33,15 +35,33 @@ class _Attempt:
 
 
 @dataclass(slots=True)
-class _Shelf:
+class Shelf:
     """Everything that one named journal holds, guarded by `lock`."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    calls: dict[_CallKey, list[_Attempt]] = field(default_factory=dict)
+    calls: dict[_CallKey, list[Attempt]] = field(default_factory=dict)
     leases: dict[str, int] = field(default_factory=dict)
 
+    def prune(self, before_ms: int, now_ms: int) -> PruneReport:
+        """Delete the calls unchanged since `before_ms`, but none that a live owner waits for."""
 
-_shelves: dict[str, _Shelf] = {}
+        def is_stale(attempts: list[Attempt]) -> bool:
+            return not any(
+                (each.ended_ms or each.began_ms) >= before_ms
+                or (each.row.state == INTENT and self.leases.get(each.session_id, 0) > now_ms)
+                for each in attempts
+            )
+
+        return self.drop(is_stale)
+
+    def drop(self, is_doomed: Callable[[list[Attempt]], bool]) -> PruneReport:
+        """Delete whole calls."""
+        with self.lock:
+            doomed = [key for key, attempts in self.calls.items() if is_doomed(attempts)]
+            return PruneReport(len(doomed), sum(len(self.calls.pop(key)) for key in doomed))
+
+
+_shelves: dict[str, Shelf] = {}
 _shelves_lock = threading.Lock()
 
 
@@ -53,9 +73,14 @@ def reset_memory_journals() -> None:
 os.register_at_fork(after_in_child=reset_memory_journals)
 
 
-def _shelf(uri: JournalUri) -> _Shelf:
+def _shelf(uri: JournalUri) -> Shelf:
     with _shelves_lock:
-        return _shelves.setdefault(uri.location, _Shelf())
+        return _shelves.setdefault(uri.location, Shelf())
+
+
+def existing_shelf(uri: JournalUri) -> Shelf | None:
+    """What the journal of this name holds, if this process has opened one."""
+    return _shelves.get(uri.location)
 
 
 class MemoryStore:
@@ -70,6 +95,7 @@ class MemoryStore:
         self._shelf = _shelf(uri)
         self._now_ms = opening.now_ms
         self._heartbeat = Heartbeat(self._beat, self._terms.heartbeat_ms)
+        self._pruned_ms = opening.now_ms()
 
     async def read(self, call: CallIdentity) -> Rows:
         """See `AttemptStore.read`."""
@@ -81,11 +107,11 @@ class MemoryStore:
         """See `AttemptStore.grant`."""
         self._session.check()
         self._heartbeat.start()
+        self._may_prune()
         with self._shelf.lock:
             rows = self._rows(call)
             if any(row.stored is not None or row.lease_left_ms is not None for row in rows):
                 return rows
-            self._prune_a_few()
             return self._insert(call)
 
     async def finish(self, intent: Intent, ending: Ending) -> None:
@@ -122,7 +148,7 @@ class MemoryStore:
         now = self._now_ms()
         return tuple(self._leased(attempt, now) for attempt in self._shelf.calls.get(_key(call), ()))
 
-    def _leased(self, attempt: _Attempt, now: int) -> AttemptRow:
+    def _leased(self, attempt: Attempt, now: int) -> AttemptRow:
         if attempt.row.state != INTENT:
             return attempt.row
         left = self._session.left_ms(attempt.session_id, self._shelf.leases.get(attempt.session_id), now)
@@ -139,9 +165,9 @@ class MemoryStore:
         self._extend_lease()
         return ordinal
 
-    def _attempt(self, call: CallIdentity, ordinal: int) -> _Attempt:
+    def _attempt(self, call: CallIdentity, ordinal: int) -> Attempt:
         row = AttemptRow(ordinal, INTENT)
-        return _Attempt(call, row, self._session.id, self._session.owner, self._now_ms())
+        return Attempt(call, row, self._session.id, self._session.owner, self._now_ms())
 
     async def _beat(self) -> None:
         with self._shelf.lock:
@@ -150,9 +176,11 @@ class MemoryStore:
     def _extend_lease(self) -> None:
         self._shelf.leases[self._session.id] = self._now_ms() + self._terms.lease_ms
 
-    def _prune_a_few(self) -> None:
-        if self._terms.ttl_ms is not None:
-            _prune(self._shelf, self._now_ms() - self._terms.ttl_ms, limit=_PRUNED_AT_ONCE)
+    def _may_prune(self) -> None:
+        now = self._now_ms()
+        if self._terms.ttl_ms is not None and not 0 <= now - self._pruned_ms < self._terms.ttl_ms // 8:
+            self._pruned_ms = now
+            self._shelf.prune(now - self._terms.ttl_ms, now)
 
 
 def _key(call: CallIdentity) -> _CallKey:
@@ -163,13 +191,3 @@ def _may_end(row: AttemptRow, ending: Ending) -> bool:
     if row.state == INTENT or row.error_type == LOST:
         return True
     return ending.state == "answered" and row.state != "answered"
-
-
-def _prune(shelf: _Shelf, before_ms: int, *, limit: int | None) -> PruneReport:
-    doomed: list[_CallKey] = []
-    for key, attempts in shelf.calls.items():
-        if limit is not None and (attempts[0].began_ms >= before_ms or len(doomed) == limit):
-            break
-        if all((each.ended_ms or each.began_ms) < before_ms for each in attempts):
-            doomed.append(key)
-    return PruneReport(len(doomed), sum(len(shelf.calls.pop(key)) for key in doomed))

@@ -3,38 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from beam_agents.errors import JournalOpenError
 from beam_agents.journals.clock import real_now_ms
 from beam_agents.journals.memory import MemoryStore
-from beam_agents.journals.sqlite import SqliteStore
+from beam_agents.journals.memory_reader import MemoryReader
+from beam_agents.journals.record import JournalReader
+from beam_agents.journals.sqlite import SqliteReader, SqliteStore
 from beam_agents.journals.stored import AttemptStore, Opening, StoredJournal
 from beam_agents.journals.uri import JournalUri
 from beam_agents.journals.vault import Vault
 from beam_agents.ports import Clock
 
-__all__ = ["open_journal"]
+__all__ = ["open_journal", "open_reader"]
 
 
-def _redis(opening: Opening) -> AttemptStore:
-    from beam_agents.journals.redis import RedisStore
-
-    return RedisStore(opening)
-
-
-def _postgresql(opening: Opening) -> AttemptStore:
-    from beam_agents.journals.postgresql import PostgresqlStore
-
-    return PostgresqlStore(opening)
+class _Backend(NamedTuple):
+    store: Callable[[Opening], AttemptStore]
+    reader: Callable[[Opening], JournalReader]
 
 
-_STORES: dict[str, Callable[[Opening], AttemptStore]] = {
-    "memory": MemoryStore,
+def _redis() -> _Backend:
+    from beam_agents.journals.redis import RedisReader, RedisStore
+
+    return _Backend(RedisStore, RedisReader)
+
+
+def _postgresql() -> _Backend:
+    from beam_agents.journals.postgresql import PostgresqlReader, PostgresqlStore
+
+    return _Backend(PostgresqlStore, PostgresqlReader)
+
+
+_BACKENDS: dict[str, Callable[[], _Backend]] = {
+    "memory": lambda: _Backend(MemoryStore, MemoryReader),
     "postgres": _postgresql,
     "postgresql": _postgresql,
     "redis": _redis,
     "rediss": _redis,
-    "sqlite": SqliteStore,
+    "sqlite": lambda: _Backend(SqliteStore, SqliteReader),
 }
 
 
@@ -48,16 +56,26 @@ def open_journal(uri: str, *, now_ms: Clock | None = None, owner: str | None = N
     Raises:
         JournalOpenError: when it cannot be opened; the message says why and what to do.
     """
+    backend, opening = _named(uri, now_ms, owner)
+    return StoredJournal(backend.store(opening), opening.vault, lambda: backend.reader(opening))
+
+
+def open_reader(uri: str, *, now_ms: Clock | None = None) -> JournalReader:
+    """Open the journal that is at `uri` for its keeper: to look at its records, and to delete some.
+
+    Raises:
+        JournalOpenError: when it is not there or cannot be opened. A server is first spoken to at first use.
+    """
+    backend, opening = _named(uri, now_ms, None)
+    return backend.reader(opening)
+
+
+def _named(uri: str, now_ms: Clock | None, owner: str | None) -> tuple[_Backend, Opening]:
     parsed = JournalUri.parse(uri)
-    opener = _STORES.get(parsed.scheme)
-    if opener is None:
+    backend = _BACKENDS.get(parsed.scheme)
+    if backend is None:
         raise JournalOpenError(
-            f"{parsed.shown}: no journal is called {parsed.scheme!r}; there are {', '.join(sorted(_STORES))}"
+            f"{parsed.shown}: no journal is called {parsed.scheme!r}; there are {', '.join(sorted(_BACKENDS))}"
         )
-    vault = vault_of(parsed)
-    return StoredJournal(opener(Opening(parsed, owner, now_ms or real_now_ms, vault)), vault)
-
-
-def vault_of(uri: JournalUri) -> Vault:
-    """The vault for the keys that a URI names."""
-    return Vault.from_environment(uri.options.get("key_env", ""), uri.shown)
+    vault = Vault.from_environment(parsed.options.get("key_env", ""), parsed.shown)
+    return backend(), Opening(parsed, owner, now_ms or real_now_ms, vault)

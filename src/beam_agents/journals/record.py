@@ -11,7 +11,17 @@ from beam_agents.journals.vault import Vault
 from beam_agents.ports import CallIdentity
 from beam_agents.values import TokenUsage
 
-__all__ = ["JournalReader", "JournalRecord", "Outcome", "PruneReport", "RecordFilter", "record_of"]
+__all__ = [
+    "EVERYTHING",
+    "JournalReader",
+    "JournalRecord",
+    "Outcome",
+    "PruneReport",
+    "RecordFacts",
+    "RecordFilter",
+    "identity",
+    "record_of",
+]
 
 Outcome: TypeAlias = Literal["answered", "failed", "in_doubt", "waiting"]
 """How a request ended; `waiting` while a live owner still waits for its answer."""
@@ -77,6 +87,23 @@ class RecordFilter:
             and (self.from_step is None or call.step_index >= self.from_step)
         )
 
+    def conditions(self) -> list[tuple[str, object]]:
+        """The same as SQL: conditions with `?` for their one parameter, and the parameter."""
+        found: list[tuple[str, object]] = []
+        for column in ("scope", "entity_key", "seq"):
+            value = getattr(self, column)
+            if value is not None:
+                found.append((f"{column} = ?", value))
+        if self.call_id is not None:
+            found.append((f"substr(call_id, 1, {len(self.call_id)}) = ?", self.call_id))
+        if self.from_step is not None:
+            found.append(("step_index >= ?", self.from_step))
+        return found
+
+
+EVERYTHING = RecordFilter()
+"""Accepts every record."""
+
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
@@ -97,7 +124,7 @@ class JournalReader(Protocol):
 
     shown: str
 
-    def records(self, where: RecordFilter = ..., *, answers: bool = False) -> AsyncIterator[JournalRecord]:
+    def records(self, where: RecordFilter = EVERYTHING, *, answers: bool = False) -> AsyncIterator[JournalRecord]:
         """The records that `where` means, those of one call by ordinal; with their answers only when asked."""
         ...
 

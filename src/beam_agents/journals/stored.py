@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import NoReturn, Protocol, TypeAlias
 
 from beam_agents.errors import JournalError
 from beam_agents.journals.attempts import CORRUPT, INTENT, LOST, AttemptRow, Ending
+from beam_agents.journals.record import JournalReader, JournalRecord, PruneReport, RecordFilter
 from beam_agents.journals.uri import JournalUri
 from beam_agents.journals.vault import Vault
 from beam_agents.ports import (
@@ -79,9 +80,11 @@ class AttemptStore(Protocol):
 class StoredJournal:
     """A `Journal` over any `AttemptStore`. It cannot be pickled: give the URI to where it is needed."""
 
-    def __init__(self, store: AttemptStore, vault: Vault) -> None:
+    def __init__(self, store: AttemptStore, vault: Vault, open_reader: Callable[[], JournalReader]) -> None:
         self._store = store
         self._vault = vault
+        self._open_reader = open_reader
+        self._opened_reader: JournalReader | None = None
 
     def __repr__(self) -> str:
         return f"<journal {self._store.shown}>"
@@ -119,7 +122,24 @@ class StoredJournal:
 
     async def aclose(self) -> None:
         """See `Journal.aclose`."""
+        if self._opened_reader is not None:
+            await self._opened_reader.aclose()
         await self._store.aclose()
+
+    async def history(self, scope: str, entity_key: bytes, seq: int) -> tuple[JournalRecord, ...]:
+        """Every request that was made at this position, by whatever call; without their answers."""
+        where = RecordFilter(scope=scope, entity_key=entity_key, seq=seq)
+        return tuple([record async for record in self._reader.records(where)])
+
+    async def forget(self, where: RecordFilter) -> PruneReport:
+        """Delete the calls that `where` means, answers included: they will be paid again."""
+        return await self._reader.forget(where)
+
+    @property
+    def _reader(self) -> JournalReader:
+        if self._opened_reader is None:
+            self._opened_reader = self._open_reader()
+        return self._opened_reader
 
     async def _condemn_damaged(self, call: CallIdentity, rows: Rows) -> None:
         for row in rows:

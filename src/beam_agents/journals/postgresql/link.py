@@ -26,9 +26,12 @@ _CONNECT_TIMEOUT_S = 10
 
 
 class PostgresqlLink:
-    """One connection. Statements of a batch go out together (pipelined), as one transaction when they write."""
+    """One connection. Statements of a batch go out together (pipelined), as one transaction.
 
-    def __init__(self, uri: JournalUri, vault: Vault, *, writes: bool) -> None:
+    `makes_new` makes the tables when they are not there.
+    """
+
+    def __init__(self, uri: JournalUri, vault: Vault, *, makes_new: bool) -> None:
         self.shown = uri.shown
         self._conninfo = uri.without_options(OPTIONS)
         self._password = urlsplit(uri.raw).password
@@ -37,7 +40,7 @@ class PostgresqlLink:
             raise JournalOpenError(f"{uri.shown}: schema={self._schema!r} must be a plain lower-case name")
         _require_psycopg(uri.shown)
         self._vault = vault
-        self._writes = writes
+        self._makes_new = makes_new
         self._connection: AsyncConnection[tuple[Any, ...]] | None = None
         self._was_open = False
 
@@ -98,15 +101,21 @@ class PostgresqlLink:
             self._connection = await AsyncConnection.connect(
                 self._conninfo, autocommit=True, connect_timeout=_CONNECT_TIMEOUT_S, application_name="beam-agents"
             )
-            if not self._was_open:
-                await self._prepare(self._connection)
-                self._was_open = True
+            try:
+                if not self._was_open:
+                    await self._prepare(self._connection)
+            except BaseException:
+                await self.aclose()
+                raise
+            self._was_open = True
         return self._connection
 
     async def _prepare(self, connection: AsyncConnection[tuple[Any, ...]]) -> None:
         async with connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"beam-agents {self._schema}",))
             if not await _value(connection, "SELECT to_regclass(%s)", f"{self._schema}.attempts"):
+                if not self._makes_new:
+                    raise JournalOpenError(f"{self.shown}: there is no journal in the schema {self._schema}")
                 for statement in TABLES.replace("{s}", self._schema).split(";"):
                     await connection.execute(statement.encode())
             version = await _value(connection, self._meta("SELECT value FROM {s}.meta WHERE name = %s"), "version")
@@ -120,7 +129,7 @@ class PostgresqlLink:
     async def _agree_on_key(self, connection: AsyncConnection[tuple[Any, ...]]) -> None:
         kept = await _value(connection, self._meta("SELECT value FROM {s}.meta WHERE name = %s"), "key_id")
         self._vault.require(kept or "", self.shown)
-        if self._writes and self._vault.key_id and kept != self._vault.key_id:
+        if self._makes_new and self._vault.key_id and kept != self._vault.key_id:
             await connection.execute(
                 self._meta(
                     "INSERT INTO {s}.meta VALUES ('key_id', %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"

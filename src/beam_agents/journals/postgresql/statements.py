@@ -9,7 +9,24 @@ from typing import Any, NamedTuple
 
 from beam_agents.journals.attempts import CORRUPT, LOST
 
-__all__ = ["SCHEMA_VERSION", "TABLES", "Statement"]
+__all__ = [
+    "BEAT",
+    "CLEAR_SESSIONS",
+    "CONDEMN",
+    "FAREWELL",
+    "FINISH",
+    "GRANT",
+    "NOW",
+    "PRUNE",
+    "READ",
+    "SCHEMA_VERSION",
+    "SIZE",
+    "TABLES",
+    "WITHDRAW",
+    "Statement",
+    "forget",
+    "page",
+]
 
 SCHEMA_VERSION = 1
 
@@ -128,6 +145,34 @@ WITH old AS (
 ), gone AS (
     DELETE FROM {{s}}.attempts a USING (SELECT DISTINCT scope, call_id FROM old) o
     WHERE a.scope = o.scope AND a.call_id = o.call_id RETURNING a.scope, a.call_id
+)
+SELECT count(DISTINCT (scope, call_id)), count(*) FROM gone
+"""
+
+
+SIZE = "SELECT pg_total_relation_size('{s}.attempts') + pg_total_relation_size('{s}.sessions')"
+
+
+def page(conditions: str, *, answers: bool) -> str:
+    """The records after a place, by scope, call and ordinal."""
+    return f"""
+SELECT scope, call_id, entity_key, seq, step_index, model_id, kind, fingerprint,
+    ordinal, state, error_type, status, usage, key_id, digest, {"response" if answers else "NULL::bytea"},
+    a.owner, began_ms, ended_ms, coalesce(length(response), 0), coalesce(s.lease_until_ms > {NOW}, false)
+FROM {{s}}.attempts a LEFT JOIN {{s}}.sessions s ON a.state = 'intent' AND s.id = a.session
+WHERE (scope, call_id, ordinal) > (%(after_scope)s, %(after_call_id)s, %(after_ordinal)s){conditions}
+ORDER BY scope, call_id, ordinal LIMIT %(after_limit)s
+"""
+
+
+def forget(conditions: str) -> str:
+    """Delete whole calls."""
+    return f"""
+WITH meant AS (
+    SELECT DISTINCT scope, call_id FROM {{s}}.attempts WHERE true{conditions}
+), gone AS (
+    DELETE FROM {{s}}.attempts a USING meant m WHERE a.scope = m.scope AND a.call_id = m.call_id
+    RETURNING a.scope, a.call_id
 )
 SELECT count(DISTINCT (scope, call_id)), count(*) FROM gone
 """

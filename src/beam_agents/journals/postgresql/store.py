@@ -28,8 +28,8 @@ class PostgresqlStore:
     def __init__(self, opening: Opening) -> None:
         self.shown = opening.uri.shown
         self._terms = opening.uri.terms()
-        self._reading = PostgresqlLink(opening.uri, opening.vault, writes=False)
-        self._writing = PostgresqlLink(opening.uri, opening.vault, writes=True)
+        self._reading = PostgresqlLink(opening.uri, opening.vault, makes_new=True)
+        self._writing = PostgresqlLink(opening.uri, opening.vault, makes_new=True)
         self._session = Session(opening.owner, self._terms)
         self._reads: Batcher[Statement] = Batcher(self._reading.run, self.shown)
         self._writes: Batcher[Statement] = Batcher(self._writing.run, self.shown)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,9 +41,10 @@ class Command(NamedTuple):
 class RedisLink:
     """Runs scripts in pipelines on one journal of one server. Bound to the loop of its first use."""
 
-    def __init__(self, uri: JournalUri, vault: Vault) -> None:
+    def __init__(self, uri: JournalUri, vault: Vault, *, makes_new: bool) -> None:
         self.shown = uri.shown
         self._vault = vault
+        self._makes_new = makes_new
         self._prefix = f"{{beam-agents:{uri.options.get('name', 'journal')}}}:".encode()
         self._client = _client(uri)
         self._is_open = False
@@ -58,48 +61,50 @@ class RedisLink:
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         """One reply for each command. Raises `JournalError`: then some may have been done and others not."""
-        from redis.exceptions import NoScriptError, RedisError
+        from redis.exceptions import NoScriptError
 
-        try:
-            if not self._is_open:
-                await self._open()
-            replies = await self._send(commands)
-            if any(isinstance(reply, NoScriptError) for reply in replies):
-                await self._load_scripts()
-                replies = await self._send(commands)
-        except (RedisError, OSError, TimeoutError) as error:
-            raise await self._broken(error) from error
+        replies: list[Any] = await self._guarded(lambda: self._send(commands))
+        if any(isinstance(reply, NoScriptError) for reply in replies):
+            await self._guarded(self._load_scripts)
+            replies = await self._guarded(lambda: self._send(commands))
         for reply in replies:
             if isinstance(reply, Exception):
                 raise await self._broken(reply) from reply
         return replies
 
-    async def scan_calls(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Some keys of calls, and the cursor that goes on; 0 ends."""
-        from redis.exceptions import RedisError
+    async def pages_of_calls(self, count: int) -> AsyncIterator[list[bytes]]:
+        """The keys of all calls, some at a time; a key may come twice."""
+        pattern = self._prefix.replace(b"[", rb"\[") + b"call:*"
+        cursor, is_first = 0, True
+        while cursor or is_first:
+            found, keys = await self._guarded(partial(self._client.scan, cursor, match=pattern, count=count))
+            cursor, is_first = int(found), False
+            yield [_bytes(key) for key in keys]
 
-        try:
-            if not self._is_open:
-                await self._open()
-            pattern = self._prefix.replace(b"[", rb"\[") + b"call:*"
-            found = await self._client.scan(cursor, match=pattern, count=count)
-        except (RedisError, OSError, TimeoutError) as error:
-            raise await self._broken(error) from error
-        cursor, keys = found
-        return int(cursor), [_bytes(key) for key in keys]
+    async def calls_at(self, call: CallIdentity) -> list[bytes]:
+        """The keys of the calls at the same position as `call`."""
+        ids = await self._guarded(lambda: self._client.smembers(self.keys(call)[2]))
+        return sorted(self.keys(replace(call, call_id=_bytes(each).decode()))[0] for each in ids)
 
     async def memory_bytes(self, keys: Sequence[bytes]) -> int:
         """Memory that the server uses for these keys."""
-        async with self._client.pipeline(transaction=False) as pipeline:
-            for key in keys:
-                pipeline.memory_usage(key)
-            return sum(size or 0 for size in await pipeline.execute())
+        return sum([await self._guarded(partial(self._client.memory_usage, key)) or 0 for key in keys])
 
     async def aclose(self) -> None:
         """Close the connection. Idempotent."""
         self._is_open = False
         await self._client.aclose()
         await self._client.connection_pool.disconnect()
+
+    async def _guarded(self, ask: Callable[[], Any]) -> Any:
+        from redis.exceptions import RedisError
+
+        try:
+            if not self._is_open:
+                await self._open()
+            return await ask()
+        except (RedisError, OSError, TimeoutError) as error:
+            raise await self._broken(error) from error
 
     async def _send(self, commands: Sequence[Command]) -> list[Any]:
         async with self._client.pipeline(transaction=False) as pipeline:
@@ -108,7 +113,7 @@ class RedisLink:
             return list(await pipeline.execute(raise_on_error=False))
 
     async def _open(self) -> None:
-        version = await self._setting(b"version", str(_VERSION))
+        version = await self._version()
         if int(version) > _VERSION:
             raise JournalOpenError(
                 f"{self.shown} has journal version {version}, this beam-agents knows up to {_VERSION}; "
@@ -116,19 +121,24 @@ class RedisLink:
             )
         await self._agree_on_key()
         await self._load_scripts()
-        if not self._was_open:
+        if self._makes_new and not self._was_open:
             await self._warn_unless_durable()
         self._is_open = self._was_open = True
 
     async def _agree_on_key(self) -> None:
         key = self._prefix + b"key_id"
         self._vault.require(_bytes(await self._client.get(key)).decode(), self.shown)
-        if self._vault.key_id:
+        if self._makes_new and self._vault.key_id:
             await self._client.set(key, self._vault.key_id)
 
-    async def _setting(self, name: bytes, default: str) -> str:
-        await self._client.setnx(self._prefix + name, default)
-        return _bytes(await self._client.get(self._prefix + name)).decode()
+    async def _version(self) -> str:
+        key = self._prefix + b"version"
+        if self._makes_new:
+            await self._client.setnx(key, str(_VERSION))
+        version = _bytes(await self._client.get(key)).decode()
+        if not version:
+            raise JournalOpenError(f"{self.shown}: there is no journal of this name; see ?name=")
+        return version
 
     async def _load_scripts(self) -> None:
         for text in SCRIPTS.values():

@@ -22,7 +22,7 @@ class RedisStore:
 
     def __init__(self, opening: Opening) -> None:
         self._terms = opening.uri.terms()
-        self._link = RedisLink(opening.uri, opening.vault)
+        self._link = RedisLink(opening.uri, opening.vault, makes_new=True)
         self._session = Session(opening.owner, self._terms)
         self._batcher: Batcher[Command] = Batcher(self._link.run, opening.uri.shown)
         self._heartbeat = Heartbeat(self._beat, self._terms.heartbeat_ms)

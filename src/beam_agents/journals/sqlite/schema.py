@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from beam_agents.errors import JournalOpenError
 from beam_agents.journals.sqlite.faults import at_opening
 from beam_agents.journals.uri import JournalUri
 
-__all__ = ["SCHEMA_VERSION", "SqliteFile"]
+__all__ = ["SCHEMA_VERSION", "SqliteFile", "transaction"]
 
 SCHEMA_VERSION = 1
 _APPLICATION_ID = 0x42414A4C
@@ -104,14 +106,27 @@ class SqliteFile:
             raise
         return connection
 
-    def reader(self) -> sqlite3.Connection:
-        """A second connection to a journal that is there, for reading only."""
+    def reader(self, *, check: bool) -> sqlite3.Connection:
+        """A connection for reading only. What is there is checked first, unless `prepare` has done so."""
         try:
             connection = self._connect("ro")
-            self._check_contents(connection)
+            if check:
+                self._check_contents(connection)
         except sqlite3.Error as error:
             raise at_opening(self.shown, error) from error
         return connection
+
+    @contextmanager
+    def altered(self) -> Iterator[sqlite3.Connection]:
+        """A connection for deleting; at the end, freed pages go back to the file system."""
+        with closing(self.prepare()) as connection:
+            yield connection
+            connection.execute("PRAGMA incremental_vacuum").fetchall()
+
+    def size_bytes(self) -> int:
+        """Bytes of the database and its write-ahead log."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return sum(path.stat().st_size for path in (self.path, log) if path.exists())
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -174,15 +189,23 @@ class SqliteFile:
 def _create(connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA user_version").fetchone()[0]:
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         if not connection.execute("PRAGMA user_version").fetchone()[0]:
             for statement in _TABLES.split(";"):
                 if statement.strip():
                     connection.execute(statement)
             connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing of what is written within."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise

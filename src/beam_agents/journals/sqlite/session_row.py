@@ -6,21 +6,11 @@ import sqlite3
 from pathlib import Path
 
 from beam_agents.journals.ownership import Session
-from beam_agents.journals.record import PruneReport
 from beam_agents.journals.sqlite.owner_lock import OwnerLock, owner_is_dead
+from beam_agents.journals.sqlite.pruning import prune
 from beam_agents.ports import Clock
 
-__all__ = ["SessionRow", "prune"]
-
-_PRUNED_AT_ONCE = 500
-
-_OLD_CALLS = """
-SELECT scope, call_id FROM attempts a WHERE a.id > :after AND a.began_ms < :before AND NOT EXISTS (
-    SELECT 1 FROM attempts b LEFT JOIN sessions s ON s.id = b.session
-    WHERE b.scope = a.scope AND b.call_id = a.call_id
-        AND (coalesce(b.ended_ms, b.began_ms) >= :before OR (b.state = 'intent' AND s.lease_until_ms > :now))
-) GROUP BY scope, call_id LIMIT :limit
-"""
+__all__ = ["SessionRow"]
 
 
 class SessionRow:
@@ -33,6 +23,7 @@ class SessionRow:
         self._lock: OwnerLock | None = None
         self._beaten_ms: int | None = None
         self._beating_ms = 0
+        self._pruned_to: int | None = 0
 
     def is_due(self) -> bool:
         """See `Upkeep.is_due`."""
@@ -51,7 +42,8 @@ class SessionRow:
             (self._session.id, self._session.owner, self._beating_ms + self._session.terms.lease_ms),
         )
         if self._session.terms.ttl_ms is not None:
-            prune(connection, self._beating_ms - self._session.terms.ttl_ms, self._beating_ms)
+            before_ms = self._beating_ms - self._session.terms.ttl_ms
+            _, self._pruned_to = prune(connection, before_ms, self._beating_ms, after=self._pruned_to or 0)
         connection.execute("DELETE FROM sessions WHERE lease_until_ms < ?", (self._beating_ms,))
 
     def done(self) -> None:
@@ -70,16 +62,3 @@ class SessionRow:
         if left is None or self._session.is_kin(session_id):
             return left
         return None if owner_is_dead(self._path, session_id) else left
-
-
-def prune(connection: sqlite3.Connection, before_ms: int, now_ms: int) -> PruneReport:
-    """Delete some of the calls that have not changed since `before_ms`, oldest first, and free their pages."""
-    oldest = connection.execute("SELECT began_ms FROM attempts ORDER BY id LIMIT 1").fetchone()
-    if oldest is None or oldest[0] >= before_ms:
-        return PruneReport()
-    told = {"before": before_ms, "now": now_ms, "after": 0, "limit": _PRUNED_AT_ONCE}
-    calls = connection.execute(_OLD_CALLS, told).fetchall()
-    attempts = 0
-    for call in calls:
-        attempts += connection.execute("DELETE FROM attempts WHERE scope = ? AND call_id = ?", call).rowcount
-    return PruneReport(len(calls), attempts)

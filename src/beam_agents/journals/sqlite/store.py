@@ -107,7 +107,7 @@ def _connections(file: SqliteFile, vault: Vault) -> tuple[sqlite3.Connection, sq
     writing = file.prepare()
     try:
         _agree_on_key(writing, vault, file.shown)
-        return writing, file.reader()
+        return writing, file.reader(check=False)
     except sqlite3.Error as error:
         writing.close()
         raise at_opening(file.shown, error) from error

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from beam_agents.errors import JournalError
 from beam_agents.journals.sqlite.faults import at_use, concerns_all
+from beam_agents.journals.sqlite.schema import transaction
 
 __all__ = ["GroupCommitWriter", "Upkeep", "Write"]
 
@@ -177,16 +178,8 @@ class GroupCommitWriter:
             self._upkeep.done()
 
     def _in_transaction(self, write: Write[T]) -> T:
-        connection = self._connection
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            value = write(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        return value
+        with transaction(self._connection):
+            return write(self._connection)
 
     def _at_leisure(self, task: Callable[[], None]) -> None:
         """A heartbeat that fails is made up for by the next, a farewell by the end of the lease."""
