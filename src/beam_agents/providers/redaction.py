@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["identifier", "redacted_message"]
 
 _MAX_CHARS = 240
-_TOKEN = re.compile(r"[A-Za-z0-9]+|[^\x00-\x7f]+")
+_TOKEN = re.compile(r"[^\W_]+")
 _KEY_SHAPED = re.compile(r"\b(?:sk-|AIza)[A-Za-z0-9_*-]+")
 _UNSAFE_ID = re.compile(r"[^A-Za-z0-9_.:/-]+")
 
