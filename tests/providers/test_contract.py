@@ -211,11 +211,11 @@ async def test_an_unknown_host_was_never_sent(wire: Wire):
 async def test_waiting_for_a_free_connection_ends_at_the_deadline_and_was_never_sent(wire: Wire):
     with RawServer(lambda request: raw_tcp.STALL_BEFORE) as server:
         client = wire.client(server.url, timeout_s=0.25, max_connections=1)
-        errors = await asyncio.gather(*(client.complete(REQUEST) for _ in range(2)), return_exceptions=True)
+        errors = await asyncio.gather(*(client.complete(REQUEST) for _ in range(30)), return_exceptions=True)
         await client.aclose()
-    assert [type(error) for error in errors] == [ProviderTimeout, ProviderTimeout]
-    assert [error.in_doubt for error in errors] == [True, False]
-    assert len(server.received) == 1
+    assert {type(error) for error in errors} == {ProviderTimeout}
+    in_doubt = [error for error in errors if error.in_doubt]
+    assert 1 <= len(server.received) <= len(in_doubt) < 30
 
 
 async def test_a_redirect_is_not_followed(wire: Wire):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from beam_agents.providers.gemini import GeminiClient
     from beam_agents.providers.http_client import HttpClient
     from beam_agents.providers.openai import OpenAIClient
-    from beam_agents.providers.schema_report import schema_report
+    from beam_agents.providers.preflight import schema_report
 
 __all__ = ["PROVIDERS", "AnthropicClient", "GeminiClient", "OpenAIClient", "load_provider", "schema_report"]
 
@@ -22,7 +22,7 @@ PROVIDERS: dict[str, str] = {
 """Which class serves which vendor; imported when first asked for."""
 
 _LAZY = {path.partition(":")[2]: path for path in PROVIDERS.values()}
-_LAZY["schema_report"] = "beam_agents.providers.schema_report:schema_report"
+_LAZY["schema_report"] = "beam_agents.providers.preflight:schema_report"
 
 
 def load_provider(

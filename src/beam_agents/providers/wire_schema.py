@@ -132,7 +132,7 @@ class _Writer:
             name: value for name, value in schema.items() if name not in ("anyOf", "oneOf", "discriminator", "type")
         }
         if keyword == "oneOf":
-            self._note(at, "oneOf", "sent as anyOf; that exactly one fits is checked locally")
+            self._note(at, "oneOf", "sent as anyOf; that exactly one fits is not sent; the answer is still checked")
         branches = [self.node(branch, at) for branch in schema[keyword]]
         wire = self._kept(rest, at)
         if len(branches) == 1:
@@ -155,7 +155,7 @@ class _Writer:
         if kind == "null":
             return wire
         if kind == "boolean" and not self.rules.enum_of_booleans:
-            self._note(at, "enum", f"{json.dumps(values)} is checked locally")
+            self._note(at, "enum", f"{json.dumps(values)} is not sent; the answer is still checked")
         elif "const" in schema and self.rules.const:
             wire["const"] = schema["const"]
         else:
@@ -165,7 +165,7 @@ class _Writer:
     def _fill_object(self, wire: dict[str, Any], schema: Mapping[str, Any], at: str) -> None:
         extra = schema.get("additionalProperties")
         if "patternProperties" in schema:
-            self._note(at, "patternProperties", "the form of the keys is checked locally")
+            self._note(at, "patternProperties", "the form of the keys is not sent; the answer is still checked")
             extra = {"anyOf": list(schema["patternProperties"].values())}
         if self.rules.closed_objects:
             if "properties" not in schema:
@@ -203,7 +203,11 @@ class _Writer:
         if places is not None and "prefixItems" in self.rules.keywords:
             wire["prefixItems"] = [self.node(place, f"{at}[{index}]") for index, place in enumerate(places)]
         elif places:
-            self._note(at, "prefixItems", "sent as items of any of these types; the order is checked locally")
+            self._note(
+                at,
+                "prefixItems",
+                "sent as items of any of these types; the order is not sent; the answer is still checked",
+            )
             kinds: list[dict[str, Any]] = []
             for index, place in enumerate(places):
                 if (kind := self.node(place, f"{at}[{index}]")) not in kinds:
@@ -225,7 +229,7 @@ class _Writer:
             if keyword in self.rules.keywords and self._accepts(keyword, value):
                 wire[keyword] = value
             elif keyword in _HELD_LOCALLY:
-                self._note(at, keyword, f"{json.dumps(value)} is checked locally")
+                self._note(at, keyword, f"{json.dumps(value)} is not sent; the answer is still checked")
                 told.append(f"{keyword}: {value}")
             else:
                 self._note(at, keyword, "dropped: it does not narrow the answer")
