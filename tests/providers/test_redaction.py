@@ -49,7 +49,8 @@ def test_identifiers_are_short_and_printable(value: object, expected: str | None
     assert identifier(value) == expected
 
 
-@given(st.text(alphabet=st.characters(codec="ascii", categories=("L", "N")), min_size=9, max_size=30), st.text())
-def test_a_word_of_the_prompt_never_comes_back(secret: str, around: str):
+@given(st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=9, max_size=30), st.text())
+def test_a_word_of_the_prompt_never_comes_back(word: str, around: str):
+    secret = f"7{word}"
     shown = redacted_message(f"{around} {secret} {around}", [{"content": secret}], None)
-    assert secret not in shown or secret in redacted_message(around, [], None)
+    assert secret not in shown
