@@ -70,11 +70,7 @@ def _orjson_is_exact_for(root: object) -> bool:
         value = pending.pop()
         kind = type(value)
         if kind is dict:
-            for key, item in value.items():  # type: ignore[attr-defined]
-                if type(key) is not str:
-                    return False
-                if type(item) is not str:
-                    pending.append(item)
+            pending.extend([item for item in value.values() if type(item) is not str])  # type: ignore[attr-defined]
         elif kind is list or kind is tuple:
             pending.extend([item for item in value if type(item) is not str])  # type: ignore[attr-defined]
         elif kind is int:

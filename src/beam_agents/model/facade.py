@@ -241,8 +241,9 @@ class LlmFacade:
     async def _journaled(self, call: CallIdentity, record: CallRecord) -> Answer | None:
         if self._journaling is None:
             return None
-        finding = await self._journaling.look_up(call)
+        finding = await self._journaling.settled(call)
         record.past = finding.past
+        self._journaling.require_payable(call, finding)
         if finding.answer is None:
             return None
         record.replay, record.answered_by = "journal", finding.answer.ordinal

@@ -45,10 +45,15 @@ class Journaling:
     on_in_doubt: InDoubtPolicy
 
     async def look_up(self, call: CallIdentity) -> JournalFinding:
+        """What is known about `call`, if it is answered or may be paid for. Raises as `settled`, `require_payable`."""
+        finding = await self.settled(call)
+        self.require_payable(call, finding)
+        return finding
+
+    async def settled(self, call: CallIdentity) -> JournalFinding:
         """What is known about `call`, once no live owner is at work on it any more.
 
         Raises:
-            InDoubtError: when a lost request forbids a new one under the policy.
             JournalError: when the journal fails, or the other owner is still at work, at the deadline.
         """
         finding = await self._insist(lambda: self.journal.find(call))
@@ -59,9 +64,16 @@ class Journaling:
             await self.sleep(min(pause_ms, max(finding.busy_for_ms, 1.0)))
             pause_ms = min(pause_ms * 2, _LONGEST_PAUSE_MS)
             finding = await self._insist(lambda: self.journal.find(call))
-        if finding.answer is None:
-            self._apply_policy(call, finding)
         return finding
+
+    def require_payable(self, call: CallIdentity, finding: JournalFinding) -> None:
+        """Raises `InDoubtError` when there is no answer and a lost request forbids a new one under the policy."""
+        lost = tuple(call.attempt_id(one.ordinal) for one in finding.past if one.lost)
+        if finding.answer is not None or not lost:
+            return
+        if self.on_in_doubt != "repay":
+            raise InDoubtError(lost, deferred=self.on_in_doubt == "defer")
+        _log.warning("request in doubt, paying again attempts=%s", ",".join(lost))
 
     async def begin(self, call: CallIdentity) -> Intent | JournalFinding:
         """A durable intent, or what came first. Raises `JournalError`: then nothing may be sent."""
@@ -120,14 +132,6 @@ class Journaling:
 
     def _may_wait(self, ms: float) -> bool:
         return self.deadline_ms is None or self.now_ms() + ms <= self.deadline_ms
-
-    def _apply_policy(self, call: CallIdentity, finding: JournalFinding) -> None:
-        lost = tuple(call.attempt_id(one.ordinal) for one in finding.past if one.lost)
-        if not lost:
-            return
-        if self.on_in_doubt != "repay":
-            raise InDoubtError(lost, deferred=self.on_in_doubt == "defer")
-        _log.warning("request in doubt, paying again attempts=%s", ",".join(lost))
 
     def _in_background(self, write: Callable[[], Awaitable[None]]) -> None:
         """Finish a write that its call cannot wait for: an open intent would keep others waiting."""
