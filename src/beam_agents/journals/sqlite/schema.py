@@ -15,6 +15,7 @@ from beam_agents.journals.uri import JournalUri
 __all__ = ["SCHEMA_VERSION", "SqliteFile", "transaction"]
 
 SCHEMA_VERSION = 1
+_PATIENCE = 100
 _APPLICATION_ID = 0x42414A4C
 _CHECKED_WHOLE_BYTES = 8 * 1024 * 1024
 
@@ -146,9 +147,7 @@ class SqliteFile:
             raise JournalOpenError(f"{self.shown} cannot be opened: it is a directory; name a file in it")
 
     def _check_contents(self, connection: sqlite3.Connection) -> None:
-        application_id = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        is_empty = connection.execute("SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)").fetchone()[0]
+        application_id, version, is_empty = _identify(connection)
         if is_empty and not version:
             return
         if application_id != _APPLICATION_ID:
@@ -175,7 +174,7 @@ class SqliteFile:
 
     def _configure(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        mode = _write_ahead(connection)
         if mode != "wal":
             raise JournalOpenError(
                 f"{self.shown} cannot be opened: this file system does not allow write-ahead logging; use a local disk"
@@ -184,6 +183,28 @@ class SqliteFile:
         if self.max_bytes is not None:
             page_size = connection.execute("PRAGMA page_size").fetchone()[0]
             connection.execute(f"PRAGMA max_page_count={self.max_bytes // page_size}")
+
+
+def _identify(connection: sqlite3.Connection) -> tuple[int, int, bool]:
+    """Application id, schema version and whether nothing is there: read at one moment, as others may be creating."""
+    with transaction(connection, "DEFERRED"):
+        application_id = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        is_empty = connection.execute("SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)").fetchone()[0]
+    return application_id, version, bool(is_empty)
+
+
+def _write_ahead(connection: sqlite3.Connection) -> str:
+    """Switch to write-ahead logging. SQLite does not wait for others there, but it does in an empty transaction."""
+    for _ in range(_PATIENCE):
+        try:
+            return str(connection.execute("PRAGMA journal_mode=WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+        with transaction(connection, "EXCLUSIVE"):
+            pass
+    return str(connection.execute("PRAGMA journal_mode=WAL").fetchone()[0])
 
 
 def _create(connection: sqlite3.Connection) -> None:
@@ -199,9 +220,9 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
     """All or nothing of what is written within."""
-    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(f"BEGIN {kind}")
     try:
         yield
         connection.execute("COMMIT")
