@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+import beam_agents
 from beam_agents.activation import AgentConfig, close_activation_loop
 from beam_agents.beam import RunAgent, disable_state_cache
 from beam_agents.journals.memory import reset_memory_journals
 from beam_agents.model import reset_circuit_breakers
 from tests.beam import scripted
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(beam_agents.__file__).parents[1])}
+"""For child processes: they find this beam_agents."""
 
 RUNNERS = ("FnApiRunner", "BundleBasedDirectRunner")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 
 __all__ = ["Admission", "Slots"]
 
@@ -16,8 +17,8 @@ class Slots:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._semaphore = asyncio.Semaphore(limit)
         self.in_use = 0
+        self._queue: deque[asyncio.Future[None]] = deque()
         self._closed = False
 
     def close(self) -> None:
@@ -25,15 +26,30 @@ class Slots:
         self._closed = True
 
     async def __aenter__(self) -> Slots:
-        await self._semaphore.acquire()
-        if self._closed:
-            await asyncio.Event().wait()
-        self.in_use += 1
+        if self.in_use < self.limit and not self._closed:
+            self.in_use += 1
+            return self
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self._hand_over()
+            raise
         return self
 
     async def __aexit__(self, *exit_info: object) -> None:
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give the slot to the next that still waits, or back."""
+        while self._queue and not self._closed:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
         self.in_use -= 1
-        self._semaphore.release()
 
 
 class Admission:

@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import logging
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -31,6 +32,7 @@ class ActivationLoop:
         self._posted: deque[Callable[[], None]] = deque()
         self._waking = False
         self._closing = False
+        self._pinged_at_s: float | None = None
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self._thread = threading.Thread(target=self._serve, name="beam-agents-loop", daemon=True)
         self._thread.start()
@@ -39,11 +41,6 @@ class ActivationLoop:
     def closed(self) -> bool:
         """Whether the loop serves no more."""
         return self._closing or not self._thread.is_alive()
-
-    @property
-    def thread_id(self) -> int | None:
-        """Identifier of the loop's thread."""
-        return self._thread.ident
 
     @staticmethod
     def now_ms() -> int:
@@ -61,6 +58,19 @@ class ActivationLoop:
         if not self._waking:
             self._waking = True
             self.loop.call_soon_threadsafe(self._deliver)
+
+    def stalled_s(self) -> float:
+        """For how many seconds the loop has served nothing, as far as earlier calls of this tell; 0 when it does."""
+        now_s = time.monotonic()  # noqa: TID251 - part of the one real clock
+        if self._pinged_at_s is None:
+            self._pinged_at_s = now_s
+            self.post(self._answer_ping)
+        return now_s - self._pinged_at_s
+
+    def where(self) -> str:
+        """The innermost line that the loop's thread is at, for people."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return "" if frame is None else f"{frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})"
 
     def run(self, coroutine: Coroutine[Any, Any, _T], timeout_s: float | None = None) -> _T:
         """Run `coroutine` on the loop and wait for its result. Not to be called on the loop's own thread."""
@@ -81,6 +91,9 @@ class ActivationLoop:
         self._closing = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(_CLOSING_S)
+
+    def _answer_ping(self) -> None:
+        self._pinged_at_s = None
 
     def _deliver(self) -> None:
         self._waking = False

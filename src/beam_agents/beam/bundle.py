@@ -22,7 +22,7 @@ __all__ = ["Bundle", "Finished", "Lane", "Pending"]
 
 _INT64 = 2**63
 _HELD_BACK_S = 0.5
-_STALLED_MARGIN_S = 60.0
+_STALLED_MARGIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +171,12 @@ class Bundle:
     def _require_alive(self) -> None:
         if self._resources.loop.closed:
             raise RuntimeError("the activation loop was closed while a bundle waited for its activations")
+        stalled_s = self._resources.loop.stalled_s()
+        if stalled_s > self._resources.config.activation_timeout_s + _STALLED_MARGIN_S:
+            raise RuntimeError(
+                f"an agent has blocked the activation loop for {stalled_s:.0f} s at {self._resources.loop.where()}; "
+                "agents must await: put blocking work into ctx.step or asyncio.to_thread"
+            )
 
 
 _working: set[Any] = set()

@@ -35,6 +35,7 @@ TRACES = "traces"
 ERRORS = "errors"
 METRICS_NAMESPACE = "beam_agents"
 
+_EMPTY = CellValue()
 _CELL = beam.DoFn.StateParam(ReadModifyWriteStateSpec("cell", AgentCellCoder()))
 
 
@@ -54,6 +55,7 @@ class AgentDoFn(beam.DoFn):  # type: ignore[misc]
         self._namespace = namespace
         self._window_coder = window_coder
         self._step_id = uuid.uuid4().hex
+        self._scopes: dict[Any, Scope] = {}
         self._bundle: Bundle | None = None
         self._counts: Counter[str] = Counter()
 
@@ -94,16 +96,22 @@ class AgentDoFn(beam.DoFn):  # type: ignore[misc]
 
     def _open_lane(self, bundle: Bundle, key: bytes, window: Any, handle: Any) -> Lane:
         claims.take((self._step_id, key, window), bundle)
-        stored: CellValue = handle.read() or CellValue()
+        stored: CellValue = handle.read() or _EMPTY
         lane = bundle.lanes[key, window] = Lane(key, self._scope(window), window, handle, stored)
         return lane
 
     def _scope(self, window: Any) -> Scope:
+        scope = self._scopes.get(window)
+        if scope is None:
+            scope = self._scopes[window] = Scope(self._namespace, self._window_name(window))
+        return scope
+
+    def _window_name(self, window: Any) -> str:
         if isinstance(window, GlobalWindow):
-            return Scope(self._namespace)
+            return ""
         if isinstance(window, IntervalWindow):
-            return Scope(self._namespace, f"{window.start.micros}-{window.end.micros}")
-        return Scope(self._namespace, self._window_coder.encode(window).hex())
+            return f"{window.start.micros}-{window.end.micros}"
+        return str(self._window_coder.encode(window).hex())
 
     def _emitted(self, finished: Finished) -> Iterator[Any]:
         outcome, pending, windows = finished.outcome, finished.pending, (finished.lane.window,)
@@ -146,6 +154,7 @@ class AgentDoFn(beam.DoFn):  # type: ignore[misc]
         """Forget the bundle; nothing of it may be touched any more."""
         bundle, self._bundle = self._bundle, None
         self._counts = Counter()
+        self._scopes = {}
         if bundle is not None:
             bundle.abandon()
             for key, window in bundle.lanes:
