@@ -1,0 +1,1 @@
+"""Proof of the promise: never pay twice, never lose count. `python -m tests.chaos --help`."""

@@ -1,0 +1,203 @@
+"""Holds the account against the endpoint's ledger, request by request.
+
+The account is the union by attempt id of traces, dead letters and what the journal keeps for runs that could not
+report. It is made here anew, without the package's own reports, which are then held against it as well.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from beam_agents import attributes as names
+from beam_agents.proto import TraceEvent
+from beam_agents.report.account import SpendClass
+from beam_agents.report.dead_letters import Letter
+from beam_agents.report.gather import Gathering
+from tests.chaos.books import Entry, Outputs
+
+__all__ = ["Attempt", "Audit", "account_of", "audit", "journal_attempts"]
+
+ANSWERED = ("billed", "recovered", "discarded")
+_RANK = {"billed": 4, "recovered": 3, "discarded": 2, "in_doubt": 1, "failed": 0}
+_GRACE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request, as our side tells it."""
+
+    id: str
+    spend: str
+    tokens: tuple[int, int] | None = None
+    status: int | None = None
+    error: str = ""
+
+    @property
+    def call(self) -> str:
+        """The call that it was made for."""
+        return self.id.rpartition(":")[0]
+
+
+@dataclass(slots=True)
+class Audit:
+    """What came of it. `drift` is the difference of tokens plus everything that has no counterpart."""
+
+    requests: int = 0
+    calls: int = 0
+    classes: Counter[str] = field(default_factory=Counter)
+    repeats: int = 0
+    repeats_outside_flight: int = 0
+    paid_twice: int = 0
+    drift: int = 0
+    tokens: int = 0
+    longest_flight_s: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+    def problem(self, text: str, drift: int = 1) -> None:
+        """Note what must not be."""
+        self.problems.append(text)
+        self.drift += drift
+
+
+def account_of(outputs: Outputs, kept: Iterable[Attempt]) -> dict[str, Attempt]:
+    """The union by attempt id. `kept` is what the journal says; it counts where nothing else tells more."""
+    union: dict[str, Attempt] = {}
+    for attempt in (*_of_events(outputs.traces, "billed"), *_of_letters(outputs), *kept):
+        known = union.get(attempt.id)
+        if known is None or _RANK[attempt.spend] > _RANK[known.spend] or (known.tokens is None and attempt.tokens):
+            tokens = attempt.tokens or (known.tokens if known else None)
+            spend = attempt.spend if known is None or _RANK[attempt.spend] > _RANK[known.spend] else known.spend
+            union[attempt.id] = Attempt(attempt.id, spend, tokens, attempt.status, attempt.error)
+    return union
+
+
+def _of_events(events: Iterable[TraceEvent], billed_as: str) -> Iterator[Attempt]:
+    for event in events:
+        said = event.attributes
+        if event.event_type != TraceEvent.LLM_CALL:
+            continue
+        own = said.get(names.ATTEMPT_ID, "")
+        if own and (said[names.BILLED] == "true" or said.get(names.REPLAY) == "journal"):
+            spend = billed_as if said[names.BILLED] == "true" or billed_as == "discarded" else "recovered"
+            yield Attempt(own, spend, _tokens(said))
+        for logged in json.loads(said.get(names.ATTEMPT_LOG, "[]")):
+            if logged["id"] != own:
+                spend = {"answered": "discarded"}.get(logged["outcome"], logged["outcome"])
+                yield Attempt(logged["id"], spend, None, logged.get("status"), logged.get("error", ""))
+
+
+def _of_letters(outputs: Outputs) -> Iterator[Attempt]:
+    for letter in outputs.errors:
+        yield from _of_events(letter.trace_events, "discarded")
+
+
+def _tokens(said: object) -> tuple[int, int] | None:
+    found = dict(said)  # type: ignore[call-overload]
+    if names.GEN_AI_USAGE_INPUT_TOKENS not in found:
+        return None
+    return int(found[names.GEN_AI_USAGE_INPUT_TOKENS]), int(found[names.GEN_AI_USAGE_OUTPUT_TOKENS])
+
+
+def journal_attempts(path: Path) -> list[Attempt]:
+    """Every request that a journal file knows, read without the package. An open intent is in doubt."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+        rows = connection.execute(
+            "SELECT call_id, ordinal, state, usage, status, error_type FROM attempts WHERE kind = 'call'"
+        ).fetchall()
+    return [_kept(*row) for row in rows]
+
+
+def _kept(call: str, ordinal: int, state: str, usage: str, status: int | None, error: str) -> Attempt:
+    spend = {"answered": "discarded", "intent": "in_doubt"}.get(state, state)
+    parts = usage.split(" ")
+    tokens = (int(parts[0]), int(parts[1])) if len(parts) == 5 else None
+    return Attempt(f"{call}:{ordinal}", spend, tokens, status, error)
+
+
+def audit(ledger: Sequence[Entry], outputs: Outputs, kept: Sequence[Attempt], kills: Sequence[float]) -> Audit:
+    """Match every request of the ledger with exactly one attempt of the account."""
+    found = Audit(requests=len(ledger))
+    account = account_of(outputs, kept)
+    found.classes = Counter(attempt.spend for attempt in account.values())
+    by_call: defaultdict[str, tuple[list[Entry], list[Attempt]]] = defaultdict(lambda: ([], []))
+    for entry in ledger:
+        by_call[entry.call][0].append(entry)
+    for attempt in account.values():
+        by_call[attempt.call][1].append(attempt)
+    found.calls = len(by_call)
+    for call, (entries, attempts) in by_call.items():
+        _match(found, call, entries, attempts, kills)
+    _hold_reports_against(found, account, outputs)
+    return found
+
+
+def _match(found: Audit, call: str, entries: list[Entry], attempts: list[Attempt], kills: Sequence[float]) -> None:
+    answered = [attempt for attempt in attempts if attempt.spend in ANSWERED]
+    found.paid_twice += max(0, len(answered) - 1)
+    left = list(entries)
+    for attempt in answered:
+        entry = next(
+            (e for e in left if e.kind == "answered" and (e.input_tokens, e.output_tokens) == attempt.tokens), None
+        )
+        if entry is None:
+            found.problem(
+                f"{attempt.spend} {attempt.id} with {attempt.tokens} tokens: the endpoint knows of no such answer",
+                sum(attempt.tokens or (1,)),
+            )
+            continue
+        left.remove(entry)
+        found.tokens += entry.input_tokens + entry.output_tokens
+    doubtful = [attempt for attempt in attempts if attempt.spend == "in_doubt"]
+    failed = [attempt for attempt in attempts if attempt.spend == "failed"]
+    for entry in sorted(left, key=lambda e: e.status is None):
+        if entry.kind == "answered":
+            _note_repeat(found, entry, kills)
+        counterpart = next((one for one in failed if entry.status is not None and one.status == entry.status), None)
+        if counterpart is not None:
+            failed.remove(counterpart)
+        elif doubtful:
+            doubtful.pop()
+        else:
+            found.problem(
+                f"the endpoint served request {entry.serial} ({entry.kind}) for {entry.subject}: no attempt tells of it",
+                max(1, entry.input_tokens + entry.output_tokens),
+            )
+    for attempt in failed:
+        if attempt.status is not None:
+            found.problem(f"{attempt.id} failed with status {attempt.status}: the endpoint never said that")
+
+
+def _note_repeat(found: Audit, entry: Entry, kills: Sequence[float]) -> None:
+    """A good answer that nobody has: its process must have died with the call in flight."""
+    found.repeats += 1
+    flights = [
+        max(0.0, kill - entry.ended) for kill in kills if entry.arrived - _GRACE_S <= kill <= entry.ended + _GRACE_S
+    ]
+    if not flights:
+        found.repeats_outside_flight += 1
+        found.problem(f"answer {entry.serial} for {entry.subject} was lost, and no kill explains it", 0)
+        return
+    found.longest_flight_s = max(found.longest_flight_s, min(flights))
+
+
+def _hold_reports_against(found: Audit, account: dict[str, Attempt], outputs: Outputs) -> None:
+    """The package's own account must say the same of what was reported."""
+    gathering = Gathering()
+    for event in outputs.traces:
+        gathering.add_event(event)
+    for letter in outputs.errors:
+        gathering.add_dead_letter(Letter.from_json(letter.to_json()))
+    reported = account_of(outputs, ())
+    for spend in SpendClass:
+        ours = [attempt for attempt in reported.values() if attempt.spend == spend.value]
+        theirs = gathering.account.of_class(spend)
+        tokens = sum(sum(attempt.tokens or (0,)) for attempt in ours)
+        if (len(ours), tokens) != (theirs.requests, theirs.tokens):
+            found.problem(
+                f"the report says {theirs.requests} {spend.value} of {theirs.tokens} tokens, not {len(ours)} of {tokens}"
+            )
