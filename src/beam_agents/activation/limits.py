@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from typing import Protocol
 
-__all__ = ["Admission", "Slots"]
+__all__ = ["Admission", "Slots", "UnderWay"]
 
 _KEYS_PER_SLOT = 2
 _EVENTS_PER_SLOT = 64
@@ -52,6 +53,12 @@ class Slots:
         self.in_use -= 1
 
 
+class UnderWay(Protocol):
+    """A key's line of events; `under_way` counts those that were taken in and are not through."""
+
+    under_way: int
+
+
 class Admission:
     """Back-pressure: holds back the threads that bring events while too much is under way in the process.
 
@@ -77,6 +84,22 @@ class Admission:
                 return self._changed.wait_for(self._has_room, timeout_s)
             finally:
                 self._held_back -= 1
+
+    def enter(self, line: UnderWay) -> None:
+        """An event of `line` is taken in."""
+        with self._changed:
+            self.events += 1
+            self.keys += line.under_way == 0
+            line.under_way += 1
+
+    def leave(self, line: UnderWay, events: int = 1) -> None:
+        """`events` of `line` are through, or dropped."""
+        with self._changed:
+            line.under_way -= events
+            self.events -= events
+            self.keys -= events > 0 and line.under_way == 0
+            if self._held_back:
+                self._changed.notify_all()
 
     def change(self, *, keys: int = 0, events: int = 0) -> None:
         """Count keys with work and events under way, up or down."""

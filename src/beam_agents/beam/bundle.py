@@ -55,6 +55,7 @@ class Lane:
     waiting: deque[Pending] = field(default_factory=deque)
     at_work: bool = False
     changed: bool = False
+    under_way: int = 0
 
 
 class Bundle:
@@ -84,7 +85,7 @@ class Bundle:
     def submit(self, lane: Lane, pending: Pending) -> None:
         """Run the agent for `pending`, after the earlier events of its lane."""
         self._open += 1
-        self._resources.admission.change(events=1)
+        self._resources.admission.enter(lane)
         self._resources.loop.post(lambda: self._enqueue(lane, pending))
 
     def take_finished(self, *, wait: bool = False) -> list[Finished]:
@@ -115,7 +116,6 @@ class Bundle:
         lane.waiting.append(pending)
         if not lane.at_work:
             lane.at_work = True
-            self._resources.admission.change(keys=1)
             task = self._resources.loop.loop.create_task(self._work(lane))
             _working.add(task)
             task.add_done_callback(_working.discard)
@@ -134,13 +134,13 @@ class Bundle:
             lane.at_work = False
             dropped = len(lane.waiting)
             lane.waiting.clear()
-            self._resources.admission.change(keys=-1, events=-dropped)
+            self._resources.admission.leave(lane, dropped)
 
     async def _run(self, lane: Lane, pending: Pending) -> None:
         try:
             outcome = await self._outcome(lane, pending.event)
         finally:
-            self._resources.admission.change(events=-1)
+            self._resources.admission.leave(lane)
         if outcome.dead_letter is not None and self._resources.config.on_error == "raise":
             self._fail(_bundle_failure(outcome))
             return
