@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Mapping
@@ -72,8 +73,9 @@ DRIP = Reply((_head(200, {"Content-Length": "100000"}), *[b" "] * 2_000), "close
 class RawServer:
     """Plays `script` for each request; use it as a context manager."""
 
-    def __init__(self, script: Callable[[Received], Reply]) -> None:
+    def __init__(self, script: Callable[[Received], Reply], tls: ssl.SSLContext | None = None) -> None:
         self._script = script
+        self._tls = tls
         self.received: list[Received] = []
         self.open_connections = 0
         self.connections = 0
@@ -116,7 +118,7 @@ class RawServer:
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()

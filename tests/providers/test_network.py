@@ -1,0 +1,122 @@
+"""TLS, proxies and clocks."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from beam_agents.errors import EndpointUnreachable, ProviderTimeout, RateLimitError
+from beam_agents.testing import ManualClock
+from beam_agents.values import LlmRequest
+from tests.providers.wires import WIRES, Wire
+from tests.servers.raw_tcp import RawServer, answer
+
+REQUEST = LlmRequest("test-model", [{"role": "user", "content": "hi"}])
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A self-signed certificate for 127.0.0.1 and its key, in one file."""
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"),
+            *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem", "-out", folder / "cert.pem"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    both = folder / "both.pem"
+    both.write_bytes((folder / "key.pem").read_bytes() + (folder / "cert.pem").read_bytes())
+    return both
+
+
+def server_context(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context
+
+
+async def test_a_certificate_of_ones_own_is_trusted_when_named(wire: Wire, certificate: Path):
+    with RawServer(lambda request: answer(wire.answer("safe")), server_context(certificate)) as server:
+        client = wire.client(server.url.replace("http:", "https:"), ca_file=str(certificate.with_name("cert.pem")))
+        response = await client.complete(REQUEST)
+        await client.aclose()
+    assert client.decode(response.response).text == "safe"
+
+
+async def test_an_unknown_certificate_is_refused_and_nothing_was_sent(wire: Wire, certificate: Path):
+    with RawServer(lambda request: answer(wire.answer("unsafe")), server_context(certificate)) as server:
+        client = wire.client(server.url.replace("http:", "https:"))
+        with pytest.raises(EndpointUnreachable) as caught:
+            await client.complete(REQUEST)
+        await client.aclose()
+    assert not caught.value.in_doubt
+    assert server.received == []
+
+
+async def test_a_tls_handshake_that_never_ends_was_never_sent(wire: Wire):
+    with RawServer(lambda request: answer(b"")) as server:
+        client = wire.client(server.url.replace("http:", "https:"), connect_timeout_s=0.25)
+        with pytest.raises(ProviderTimeout) as caught:
+            await client.complete(REQUEST)
+        await client.aclose()
+    assert not caught.value.in_doubt
+    assert server.received == []
+
+
+async def test_a_proxy_given_as_argument(wire: Wire):
+    with RawServer(lambda request: answer(wire.answer("by proxy"))) as proxy:
+        client = wire.client("http://models.invalid", proxy=proxy.url)
+        await client.complete(REQUEST)
+        await client.aclose()
+    assert proxy.received[0].path.startswith("http://models.invalid/")
+
+
+async def test_a_proxy_from_the_environment_and_its_exceptions(wire: Wire, monkeypatch: pytest.MonkeyPatch):
+    with (
+        RawServer(lambda request: answer(wire.answer("by proxy"))) as proxy,
+        RawServer(lambda request: answer(wire.answer("direct"))) as direct,
+    ):
+        monkeypatch.setenv("http_proxy", proxy.url)
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        for base_url in ("http://models.invalid", direct.url):
+            client = wire.client(base_url)
+            await client.complete(REQUEST)
+            await client.aclose()
+    assert len(proxy.received) == len(direct.received) == 1
+
+
+async def test_a_retry_date_is_measured_with_the_clients_clock():
+    reply = answer(b"", 429, {"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT"})
+    with RawServer(lambda request: reply) as server:
+        client = WIRES["openai"].client(server.url)
+        client.use_clock(ManualClock(1_792_567_680_000))
+        with pytest.raises(RateLimitError) as caught:
+            await client.complete(REQUEST)
+        await client.aclose()
+    assert caught.value.retry_after_ms == 30_000
+
+
+@pytest.mark.parametrize(
+    ("vendor", "base_env", "key_env"),
+    [
+        ("openai", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+        ("anthropic", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
+        ("gemini", "GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"),
+    ],
+)
+async def test_address_and_key_come_from_the_vendors_usual_names(
+    vendor: str, base_env: str, key_env: str, monkeypatch: pytest.MonkeyPatch
+):
+    wire = WIRES[vendor]
+    with RawServer(lambda request: answer(wire.answer("ok"))) as server:
+        monkeypatch.setenv(base_env, server.url)
+        monkeypatch.setenv(key_env, "from-the-environment")
+        client = wire.client(None, api_key=None)
+        await client.complete(REQUEST)
+        await client.aclose()
+    assert "from-the-environment" in server.received[0].headers[wire.key_header]
