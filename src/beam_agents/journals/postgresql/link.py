@@ -124,12 +124,13 @@ class PostgresqlLink:
                     f"{self.shown} has schema version {version} in {self._schema}, this beam-agents knows up to "
                     f"{SCHEMA_VERSION}; use the newer beam-agents, or another ?schema="
                 )
-            await self._agree_on_key(connection)
+            if self._makes_new:
+                await self._agree_on_key(connection)
 
     async def _agree_on_key(self, connection: AsyncConnection[tuple[Any, ...]]) -> None:
         kept = await _value(connection, self._meta("SELECT value FROM {s}.meta WHERE name = %s"), "key_id")
         self._vault.require(kept or "", self.shown)
-        if self._makes_new and self._vault.key_id and kept != self._vault.key_id:
+        if self._vault.key_id and kept != self._vault.key_id:
             await connection.execute(
                 self._meta(
                     "INSERT INTO {s}.meta VALUES ('key_id', %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"

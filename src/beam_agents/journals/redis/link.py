@@ -119,7 +119,8 @@ class RedisLink:
                 f"{self.shown} has journal version {version}, this beam-agents knows up to {_VERSION}; "
                 "use the newer beam-agents, or another ?name="
             )
-        await self._agree_on_key()
+        if self._makes_new:
+            await self._agree_on_key()
         await self._load_scripts()
         if self._makes_new and not self._was_open:
             await self._warn_unless_durable()
@@ -128,7 +129,7 @@ class RedisLink:
     async def _agree_on_key(self) -> None:
         key = self._prefix + b"key_id"
         self._vault.require(_bytes(await self._client.get(key)).decode(), self.shown)
-        if self._makes_new and self._vault.key_id:
+        if self._vault.key_id:
             await self._client.set(key, self._vault.key_id)
 
     async def _version(self) -> str:

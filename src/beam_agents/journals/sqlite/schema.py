@@ -122,7 +122,8 @@ class SqliteFile:
         """A connection for deleting; at the end, freed pages go back to the file system."""
         with closing(self.prepare()) as connection:
             yield connection
-            connection.execute("PRAGMA incremental_vacuum").fetchall()
+            connection.executescript("PRAGMA incremental_vacuum")  # execute() would free one page only
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def size_bytes(self) -> int:
         """Bytes of the database and its write-ahead log."""
