@@ -57,14 +57,21 @@ def test_a_collector_that_refuses_costs_events_and_never_the_pipeline(runner: st
     assert len(scripted.kept["main"]) == len(PAIRS)
 
 
-def test_a_bundle_that_fails_sends_nothing_and_its_retry_sends_once() -> None:
+def test_a_bundle_that_fails_sends_nothing_and_the_next_run_sends_once() -> None:
     scripted.answer_all()
     with Collector() as collector:
-        pipeline = beam.Pipeline(options=options("BundleBasedDirectRunner"))
-        outputs = pipeline | beam.Create(PAIRS) | RunAgent(agent, config(journal="memory://export"))
-        outputs.main | beam.ParDo(scripted.FailOnceAtEnd())
-        outputs.traces | ExportTraces(collector.url)
-        pipeline.run().wait_until_finish()
+        for fails in (True, False):
+            pipeline = beam.Pipeline(options=options("FnApiRunner"))
+            outputs = pipeline | beam.Create(PAIRS) | RunAgent(agent, config(journal="memory://export"))
+            outputs.main | beam.ParDo(scripted.FailOnceAtEnd())
+            outputs.traces | ExportTraces(collector.url)
+            if fails:
+                with pytest.raises(RuntimeError, match="last step"):
+                    pipeline.run()
+                close_exporters()
+                assert collector.spans == []
+            else:
+                pipeline.run()
         close_exporters()
     ids = [span.span_id for span in collector.spans]
     assert len(ids) == len(set(ids)) == 2 * len(PAIRS)
