@@ -42,18 +42,30 @@ def options(runner: str) -> PipelineOptions:
     return PipelineOptions([f"--runner={runner}"])
 
 
+WAYS = (*((runner, False) for runner in RUNNERS), ("FnApiRunner", True))
+"""Runner, and whether by Beam's documented interface alone."""
+
+
 @pytest.fixture(params=RUNNERS)
 def runner(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(params=WAYS, ids=lambda way: way[0] + ("-official" if way[1] else ""))
+def way(request: pytest.FixtureRequest) -> tuple[str, bool]:
+    runner, official_api = request.param
+    return runner, official_api
+
+
 @pytest.fixture
-def run(runner: str) -> Callable[..., Any]:
+def run(way: tuple[str, bool]) -> Callable[..., Any]:
     """Runs an agent over pairs and keeps its three outputs in `scripted.kept`; the pipeline's result."""
 
     def _run(pairs: list[Any], agent: Any, settings: AgentConfig | None = None) -> Any:
+        runner, official_api = way
         pipeline = beam.Pipeline(options=options(runner))
-        scripted.keep_all(pipeline | beam.Create(pairs) | RunAgent(agent, settings or config()))
+        transform = RunAgent(agent, settings or config(), official_api=official_api)
+        scripted.keep_all(pipeline | beam.Create(pairs) | transform)
         result = pipeline.run()
         result.wait_until_finish()
         return result

@@ -14,10 +14,11 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from beam_agents.activation.limits import Admission
 from beam_agents.activation.resources import resources_for
+from beam_agents.activation.staging import Scope
+from beam_agents.beam.bundle import Bundle, Lane, Pending
 from beam_agents.beam.claims import ClaimLostError
 from beam_agents.beam.dofn import AgentDoFn
 from beam_agents.beam.state import CellValue
-from tests.beam import scripted
 from tests.beam.conftest import config
 
 
@@ -151,18 +152,12 @@ async def _settled(resources: Any) -> None:
 
 def test_an_agent_that_blocks_the_loop_is_named() -> None:
     release = threading.Event()
-    scripted.kept["release"] = [release]
 
     async def blocking(ctx: Any, event: Any) -> None:
         release.wait(30)
 
-    dofn = _dofn(config(activation_timeout_s=0.01), blocking)
-    dofn_module = __import__("beam_agents.beam.bundle", fromlist=["_STALLED_MARGIN_S"])
-    margin, dofn_module._STALLED_MARGIN_S = dofn_module._STALLED_MARGIN_S, 0.2
-    try:
-        with pytest.raises(RuntimeError, match=r"blocked the activation loop .* await"):  # noqa: PT012
-            _process(dofn, Cell({}, "k"), "k", 1)
-            list(dofn.finish_bundle())
-    finally:
-        dofn_module._STALLED_MARGIN_S = margin
-        release.set()
+    bundle = Bundle(blocking, resources_for(config(activation_timeout_s=0.01)), stalled_margin_s=0.2)
+    bundle.submit(Lane(b"k", Scope("test"), GlobalWindow(), None, CellValue()), Pending(1, None, None))
+    with pytest.raises(RuntimeError, match=r"blocked the activation loop .* await"):
+        bundle.take_finished(wait=True)
+    release.set()

@@ -16,9 +16,10 @@ from tests.beam.conftest import config, options
 RETRYING = "BundleBasedDirectRunner"
 
 
-def _failing_once(settings: Any, agent: Any = scripted.greeter, keys: int = 20) -> None:
+def _failing_once(settings: Any, agent: Any, *, official_api: bool = False) -> None:
     pipeline = beam.Pipeline(options=options(RETRYING))
-    outputs = pipeline | beam.Create([(f"k{i}", i) for i in range(keys)]) | RunAgent(agent, settings)
+    pairs = [(f"k{i}", i) for i in range(20)]
+    outputs = pipeline | beam.Create(pairs) | RunAgent(agent, settings, official_api=official_api)
     scripted.keep_all(outputs)
     pipeline.run().wait_until_finish()
 
@@ -30,9 +31,11 @@ async def _failing_last(ctx: Any, event: Any) -> Any:
     return event, ctx.seq, result.text
 
 
-def test_a_bundle_retried_under_on_error_raise_pays_nothing_twice() -> None:
+@pytest.mark.parametrize("official_api", [False, True])
+def test_a_bundle_retried_under_on_error_raise_pays_nothing_twice(official_api: bool) -> None:
     scripted.answer_all()
-    _failing_once(config(on_error="raise", journal="memory://retry"), _failing_last)
+    settings = config(on_error="raise", journal="memory://retry")
+    _failing_once(settings, _failing_last, official_api=official_api)
     assert sorted(scripted.kept["main"]) == [(n, 0, "hello") for n in range(20)]
     assert scripted.llm.call_count == 20
 

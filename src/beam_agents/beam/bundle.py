@@ -61,9 +61,10 @@ class Lane:
 class Bundle:
     """Runs activations on the loop for the thread that a bundle is processed on."""
 
-    def __init__(self, agent: Agent, resources: Resources) -> None:
+    def __init__(self, agent: Agent, resources: Resources, *, stalled_margin_s: float = _STALLED_MARGIN_S) -> None:
         self._agent = agent
         self._resources = resources
+        self._stalled_after_s = resources.config.activation_timeout_s + stalled_margin_s
         self._open = 0
         self._finished: deque[Finished] = deque()
         self._arrived = threading.Condition()
@@ -172,7 +173,7 @@ class Bundle:
         if self._resources.loop.closed:
             raise RuntimeError("the activation loop was closed while a bundle waited for its activations")
         stalled_s = self._resources.loop.stalled_s()
-        if stalled_s > self._resources.config.activation_timeout_s + _STALLED_MARGIN_S:
+        if stalled_s > self._stalled_after_s:
             raise RuntimeError(
                 f"an agent has blocked the activation loop for {stalled_s:.0f} s at {self._resources.loop.where()}; "
                 "agents must await: put blocking work into ctx.step or asyncio.to_thread"

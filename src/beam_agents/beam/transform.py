@@ -12,9 +12,11 @@ from apache_beam.typehints.typehints import TupleConstraint, UnionConstraint
 from beam_agents.activation.agent import Agent, agent_name, require_agent
 from beam_agents.activation.config import AgentConfig
 from beam_agents.activation.dead_letter import DeadLetter
-from beam_agents.beam.dofn import ERRORS, TRACES, AgentDoFn
+from beam_agents.beam.buckets import run_in_buckets
+from beam_agents.beam.dofn import AgentDoFn
+from beam_agents.beam.emission import ERRORS, TRACES
 from beam_agents.beam.outputs import AgentOutputs, register_coders
-from beam_agents.beam.versions import warn_unless_tested
+from beam_agents.beam.versions import needs_official_api
 from beam_agents.proto import TraceEvent
 
 __all__ = ["RunAgent"]
@@ -29,6 +31,9 @@ class RunAgent(beam.PTransform):  # type: ignore[misc]
     Args:
         agent: `async def agent(ctx, event)`; what it returns is emitted unless it is `None`.
         config: how agents run and reach their model.
+        official_api: whether to use nothing but Beam's documented interface, see `run_in_buckets`: slower to
+            put out, and safe on any version of Beam. `None` decides by whether this version was tested. The two
+            ways keep their state differently: do not change it for a running pipeline.
 
     Raises:
         TypeError: when `agent` is not a coroutine function of two arguments, when it or `config` cannot be
@@ -36,7 +41,7 @@ class RunAgent(beam.PTransform):  # type: ignore[misc]
         ValueError: when `config` asks for what this transform cannot do.
     """
 
-    def __init__(self, agent: Agent, config: AgentConfig) -> None:
+    def __init__(self, agent: Agent, config: AgentConfig, *, official_api: bool | None = None) -> None:
         super().__init__()
         require_agent(agent)
         if not isinstance(config, AgentConfig):
@@ -47,22 +52,19 @@ class RunAgent(beam.PTransform):  # type: ignore[misc]
         _require_picklable("config", config)
         self._agent = agent
         self._config = config
+        self._official_api = official_api
 
     def expand(self, pairs: beam.PCollection[Any]) -> AgentOutputs:
-        warn_unless_tested()
         register_coders()
         event_type = _event_type(pairs.element_type, self.label)
-        dofn = AgentDoFn(
-            self._agent,
-            self._config,
-            self._config.namespace or _full_label(pairs.pipeline, self.label),
-            pairs.windowing.windowfn.get_window_coder(),
-        )
-        found = (
-            pairs
-            | "Key" >> beam.Map(_keyed).with_output_types(typehints.Tuple[bytes, event_type])
-            | "Run" >> beam.ParDo(dofn).with_outputs(TRACES, ERRORS, main="main")
-        )
+        namespace = self._config.namespace or _full_label(pairs.pipeline, self.label)
+        keyed = pairs | "Key" >> beam.Map(_keyed).with_output_types(typehints.Tuple[bytes, event_type])
+        if needs_official_api(self._official_api):
+            found = run_in_buckets(keyed, self._agent, self._config, namespace, event_type)
+        else:
+            window_coder = pairs.windowing.windowfn.get_window_coder()
+            dofn = AgentDoFn(self._agent, self._config, namespace, window_coder)
+            found = keyed | "Run" >> beam.ParDo(dofn).with_outputs(TRACES, ERRORS, main="main")
         outputs = AgentOutputs(found["main"], found[TRACES], found[ERRORS])
         outputs.main.element_type = self.get_type_hints().simple_output_type(self.label) or typehints.Any
         outputs.traces.element_type = TraceEvent

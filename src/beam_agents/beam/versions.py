@@ -6,7 +6,7 @@ import warnings
 
 import apache_beam
 
-__all__ = ["TESTED_BEAM_MINORS", "is_tested", "warn_unless_tested"]
+__all__ = ["TESTED_BEAM_MINORS", "is_tested", "needs_official_api"]
 
 TESTED_BEAM_MINORS = ("2.77",)
 """Minor versions that `tests/beam/test_contract.py` passes on."""
@@ -17,11 +17,15 @@ def is_tested(version: str | None = None) -> bool:
     return ".".join((version or apache_beam.__version__).split(".")[:2]) in TESTED_BEAM_MINORS
 
 
-def warn_unless_tested() -> None:
-    """Warn when this version of Beam is not on the list: the transform stands on details of its worker."""
-    if not is_tested():
-        warnings.warn(
-            f"beam-agents was not tested with Apache Beam {apache_beam.__version__} "
-            f"(tested: {', '.join(TESTED_BEAM_MINORS)}); run its contract tests before you rely on it",
-            stacklevel=2,
-        )
+def needs_official_api(asked: bool | None, version: str | None = None) -> bool:
+    """Whether to use Beam's documented interface alone: as asked, else, with a warning, where nothing was tested."""
+    version = version or apache_beam.__version__
+    if asked is not None or is_tested(version):
+        return bool(asked)
+    warnings.warn(
+        f"beam-agents was not tested with Apache Beam {version} (tested: {', '.join(TESTED_BEAM_MINORS)}) and uses "
+        "its documented interface alone, which is slower; when the contract tests pass on this version, "
+        "RunAgent(..., official_api=False) is safe",
+        stacklevel=3,
+    )
+    return True
