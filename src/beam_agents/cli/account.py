@@ -26,7 +26,8 @@ class RunAccount:
         committed: activations that succeeded.
         outputs: values that agents emitted.
         dead: dead letters by the name of their error.
-        counts: `calls`, `hits`, `recovered`, `requests`, `retries`, `in_doubt`, `failed_requests`, `waited_ms`.
+        counts: `calls`, `hits`, `recovered`, `requests`, `retries`, `in_doubt`, `in_doubt_before` (requests of earlier
+            processes), `failed_requests`, `waited_ms`.
         unpriced: models without a known price.
         example: the message of one dead letter for each kind.
     """
@@ -85,7 +86,8 @@ class RunAccount:
 
     def _add_call(self, call: CallFacts, *, committed: bool) -> None:
         paid: Paid = self.account.add_call(call, committed=committed)
-        own = call.log[-call.attempts :] if call.attempts else ()  # the log begins with those of earlier processes
+        cut = max(0, len(call.log) - call.attempts)  # the log begins with the requests of earlier processes
+        earlier, own = call.log[:cut], call.log[cut:]
         self.counts.update(
             calls=1,
             hits=call.stored,
@@ -93,6 +95,7 @@ class RunAccount:
             requests=call.attempts,
             retries=max(0, call.attempts - 1),
             in_doubt=sum(one.outcome == "in_doubt" for one in own),
+            in_doubt_before=sum(one.outcome == "in_doubt" for one in earlier),
             failed_requests=sum(one.outcome == "failed" for one in own),
             waited_ms=round(call.waited_ms),
         )

@@ -159,6 +159,28 @@ def run(
     _exit_with(work)
 
 
+@app.command(epilog="Example:  [cyan]beam-agents demo --price-in 3 --price-out 15[/]")
+def demo(
+    folder: Annotated[Path, typer.Option("--folder", help="Where everything is kept.")] = Path(".demo"),
+    price_in: Annotated[float | None, typer.Option(help="Price of a million input tokens, in USD.")] = None,
+    price_out: Annotated[float | None, typer.Option(help="Price of a million output tokens, in USD.")] = None,
+    scripted: Annotated[
+        bool, typer.Option("--scripted", help="Use the scripted stand-in instead of the model.")
+    ] = False,
+) -> None:
+    """Watch real events go through a real model on this machine: calm, with faults, killed and resumed."""
+
+    def work() -> int:
+        from rich.console import Console
+
+        from beam_agents.cli.demo.bill import Prices
+        from beam_agents.cli.demo.story import tell
+
+        return tell(Console(), folder, Prices.given(price_in, price_out), scripted=scripted)
+
+    _exit_with(work)
+
+
 def _exit_with(work: Callable[[], int]) -> None:
     """Run a command; one sentence for what the user can mend, and no traceback."""
     from beam_agents.cli.complaint import Complaint

@@ -54,6 +54,7 @@ def closing_json(account: RunAccount, *, took_ms: float, date: str, namespace: s
         "retries": counts["retries"],
         "failed_requests": counts["failed_requests"],
         "in_doubt": counts["in_doubt"],
+        "in_doubt_before": counts["in_doubt_before"],
         "waited_ms": counts["waited_ms"],
         "paid": _tally_json(paid),
         "recovered": _tally_json(saved),
@@ -86,6 +87,7 @@ def _rows(account: RunAccount, date: str) -> list[tuple[str, str, str]]:
         counts["retries"] and counted(counts["retries"], "retry", "retries"),
         counts["waited_ms"] and f"{duration(counts['waited_ms'])} of waiting, all calls added up",
         counts["in_doubt"] and f"[yellow]{counts['in_doubt']:,} in doubt[/]",
+        counts["in_doubt_before"] and f"[yellow]{counts['in_doubt_before']:,} of an earlier run in doubt[/]",
     )
     tokens = _joined(
         f"{paid.input_tokens:,} in",

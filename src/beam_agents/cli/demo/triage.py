@@ -21,10 +21,16 @@ EXAMPLES = [
     ("How do I add a second calendar?", "how_to", "low"),
     ("I no longer have access to my account.", "account", "high"),
     ("Thanks, the new editor is wonderful.", "feedback", "low"),
+    ("The import stops with an error message after ten rows.", "bug", "normal"),
+    ("Can I share a board with somebody outside the company?", "how_to", "low"),
+    ("It would be better if the menu were on the left.", "feedback", "low"),
+    ("Please change the owner of our account to Ms Lind.", "account", "normal"),
+    ("We paid twice, when do we get the money back?", "billing", "high"),
 ]
 
 
-def _messages(text: str) -> list[dict[str, Any]]:
+def ticket_messages(text: str) -> list[dict[str, Any]]:
+    """The examples, then the ticket."""
     shown: list[dict[str, Any]] = [{"role": "system", "content": "Sort support tickets by category and urgency."}]
     for question, category, urgency in EXAMPLES:
         answer = json.dumps({"category": category, "urgency": urgency})
@@ -34,5 +40,5 @@ def _messages(text: str) -> list[dict[str, Any]]:
 
 async def triage(ctx: Any, ticket: dict[str, Any]) -> dict[str, Any]:
     """Ask the model for category and urgency of one ticket."""
-    result = await ctx.complete(_messages(ticket["text"]), output_schema=Triage, temperature=0, max_tokens=60)
+    result = await ctx.complete(ticket_messages(ticket["text"]), output_schema=Triage, temperature=0, max_tokens=60)
     return {"id": ticket["id"], **result.parsed.model_dump()}

@@ -8,7 +8,7 @@ import struct
 import threading
 from collections import Counter
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from types import TracebackType
 
@@ -47,6 +47,17 @@ class WireCount:
         """Input and output tokens together."""
         return self.input_tokens + self.output_tokens
 
+    def __sub__(self, earlier: WireCount) -> WireCount:
+        """What passed after `earlier` was taken."""
+        return WireCount(
+            self.requests - earlier.requests,
+            self.served - earlier.served,
+            self.input_tokens - earlier.input_tokens,
+            self.output_tokens - earlier.output_tokens,
+            self.served_twice - earlier.served_twice,
+            self.faults - earlier.faults,
+        )
+
 
 class CountingProxy:
     """Forwards every request to `upstream`, on a free loopback port and a thread of its own.
@@ -75,6 +86,10 @@ class CountingProxy:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+    def snapshot(self) -> WireCount:
+        """A copy of the count so far."""
+        return replace(self.count, faults=self.count.faults.copy())
 
     def take_count(self) -> WireCount:
         """The count so far; starts a new one that remembers no earlier request."""
