@@ -6,7 +6,6 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam import typehints
-from apache_beam.internal import pickler
 from apache_beam.typehints.typehints import TupleConstraint, UnionConstraint
 
 from beam_agents.activation.agent import Agent, agent_name, require_agent
@@ -15,6 +14,7 @@ from beam_agents.activation.dead_letter import DeadLetter
 from beam_agents.beam.buckets import run_in_buckets
 from beam_agents.beam.dofn import AgentDoFn
 from beam_agents.beam.emission import ERRORS, TRACES
+from beam_agents.beam.naming import full_label, require_picklable
 from beam_agents.beam.outputs import AgentOutputs, register_coders
 from beam_agents.beam.versions import needs_official_api
 from beam_agents.proto import TraceEvent
@@ -48,8 +48,8 @@ class RunAgent(beam.PTransform):  # type: ignore[misc]
             raise TypeError(f"config must be an AgentConfig, not {type(config).__name__}")
         if config.commit != "bundle":
             raise ValueError(f"commit={config.commit!r} is not available in this version; use commit='bundle'")
-        _require_picklable("agent", agent)
-        _require_picklable("config", config)
+        require_picklable("agent", agent)
+        require_picklable("config", config)
         self._agent = agent
         self._config = config
         self._official_api = official_api
@@ -57,7 +57,7 @@ class RunAgent(beam.PTransform):  # type: ignore[misc]
     def expand(self, pairs: beam.PCollection[Any]) -> AgentOutputs:
         register_coders()
         event_type = _event_type(pairs.element_type, self.label)
-        namespace = self._config.namespace or _full_label(pairs.pipeline, self.label)
+        namespace = self._config.namespace or full_label(pairs.pipeline, self.label)
         keyed = pairs | "Key" >> beam.Map(_keyed).with_output_types(typehints.Tuple[bytes, event_type])
         if needs_official_api(self._official_api):
             found = run_in_buckets(keyed, self._agent, self._config, namespace, event_type)
@@ -117,19 +117,3 @@ def _may_be_key(key_type: Any) -> bool:
     if not isinstance(key_type, type):
         return bool(key_type == typehints.Any)
     return issubclass(key_type, (str, bytes)) or key_type is object
-
-
-def _full_label(pipeline: Any, label: str) -> str:
-    """The transform's full label, so that two places that use one label stay apart."""
-    current = getattr(pipeline, "_current_transform", None)
-    return str(getattr(current(), "full_label", "") or label) if callable(current) else label
-
-
-def _require_picklable(name: str, value: object) -> None:
-    try:
-        pickler.dumps(value)
-    except Exception as error:
-        raise TypeError(
-            f"{name} cannot be sent to workers ({type(error).__name__}: {error}): clients, locks and open files "
-            "must be made on the worker; give provider as a factory"
-        ) from error
