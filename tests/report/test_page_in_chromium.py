@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from beam_agents.report.as_html import comparison_html, report_html
+from beam_agents.report.build import report_of
 from beam_agents.report.contents import Report
+from beam_agents.report.gather import Gathering
 from tests.report.chromium import chromium_path, open_page
-from tests.report.events import sample_report
+from tests.report.events import call, sample_report
 
 pytestmark = [
     pytest.mark.services,
@@ -118,3 +120,28 @@ async def test_axe_finds_no_serious_fault(page_file: Path, tmp_path: Path, axe: 
         told = "one => [one.impact, one.id, one.nodes.map(node => node.html.slice(0, 200))]"
         found = await page.run(f"axe.run().then(result => result.violations.map({told}))")
         assert [fault for fault in found if fault[0] in ("serious", "critical")] == []
+
+
+async def test_a_trace_cannot_bring_code_into_the_page(tmp_path: Path) -> None:
+    nasty = "<img src=x onerror=\"document.title='taken over'\"><a href='javascript:1'>x</a>"
+    gathering, path = Gathering(), tmp_path / "nasty.html"
+    gathering.add_event(call(key=nasty, model=nasty, error=nasty, endpoint=(nasty, nasty)))
+    path.write_text(report_html(report_of(gathering)), "utf-8")
+    async with open_page(tmp_path) as page:
+        await page.open(path)
+        await page.run("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        await page.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert await page.run("document.title") == "beam-agents report"
+        assert await page.run("document.querySelectorAll('main img, main a[href^=javascript]').length") == 0
+        assert page.problems == []
+
+
+async def test_on_paper_it_is_light_and_without_controls(page_file: Path, tmp_path: Path) -> None:
+    async with open_page(tmp_path, dark=True) as page:
+        await page.open(page_file)
+        dark = {"name": "prefers-color-scheme", "value": "dark"}
+        await page.send("Emulation.setEmulatedMedia", media="print", features=[dark])
+        assert await page.run("getComputedStyle(document.querySelector('.bar')).display") == "none"
+        assert await page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert len((await page.send("Page.printToPDF"))["data"]) > 10_000
+        assert page.problems == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import orjson
 
@@ -13,7 +14,8 @@ from beam_agents.values import TokenUsage
 
 __all__ = ["CallFacts", "LoggedAttempt"]
 
-_STORED = ("cache", "journal", "flight")
+_MOST: Final = 10**12
+_STORED: Final = ("cache", "journal", "flight")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,10 @@ def _whole(said: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     try:
-        return max(0, round(float(text)))
+        value = round(float(text))
     except (ValueError, OverflowError):
         return None
+    return value if 0 <= value <= _MOST else None
 
 
 def _usage(said: Mapping[str, str]) -> TokenUsage | None:

@@ -44,7 +44,9 @@ def activation_html(activation: Activation, currency: str, chart: str) -> str:
     )
     told = "".join(f"<span>{escape(fact)}</span>" for fact in facts)
     key = escape(key_text(activation.entity_key)) or "(empty key)"
-    began = f"Began {clock_text(activation.start_ms)}, trace {activation.trace_id.hex() or 'unknown'}"
+    surplus = activation.calls - len(activation.bars)
+    more = f"; the first {len(activation.bars)} calls are shown, {surplus} more are not" if surplus else ""
+    began = f"Began {clock_text(activation.start_ms)}, trace {activation.trace_id.hex() or 'unknown'}{more}"
     return (
         f'<details class="activation"><summary><b>{key}</b>{told}</summary><p class="when">{began}</p>{chart}</details>'
     )

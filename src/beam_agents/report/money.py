@@ -129,7 +129,10 @@ def _calculate(usage: TokenUsage, model: str, provider: str, host: str, hour: in
         output_tokens=usage.completion_tokens,
         cache_read_tokens=min(usage.cached_tokens or 0, usage.prompt_tokens),
     )
-    at = datetime.fromtimestamp(hour * 3600, UTC)
+    try:
+        at = datetime.fromtimestamp(hour * 3600, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
     for where in ({"provider_api_url": f"https://{host}"}, {"provider_id": provider}):
         try:
             return calc_price(counts, model, genai_request_timestamp=at, **where)  # type: ignore[call-overload,no-any-return]
