@@ -14,10 +14,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_agents.activation.agent import Agent
 from beam_agents.activation.config import AgentConfig
+from beam_agents.activation.loop import activation_loop
 from beam_agents.beam.runners import local_arguments, local_options
 from beam_agents.beam.transform import RunAgent
 
-__all__ = ["Receiver", "ResultFiles", "run_here", "run_on_runner", "runs_in_process", "unknown_arguments"]
+__all__ = ["Receiver", "ResultFiles", "run_here", "run_on_runner", "runs_in_process", "smoke_test", "unknown_arguments"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +125,27 @@ class _Hand(beam.DoFn):  # type: ignore[misc]
 
 def _text_of(element: Any, to_line: Callable[[Any], bytes]) -> str:
     return to_line(element).decode().rstrip("\n")
+
+
+def smoke_test() -> float:
+    """Run a trivial agent over one event in this process; returns how long it took, in milliseconds."""
+    took: list[float] = []
+    receiver = Receiver(output=took.append, trace=lambda _: None, error=lambda _: None)
+    config = AgentConfig(provider=_no_client, decode=_no_decode, namespace="smoke test")
+    started = activation_loop().now_ms()
+    run_here([("key", 1)], _echo, config, receiver)
+    if took != [1]:
+        raise RuntimeError("the pipeline ran, but its output did not arrive")
+    return activation_loop().now_ms() - started
+
+
+async def _echo(_: Any, event: Any) -> Any:
+    return event
+
+
+def _no_client() -> Any:
+    raise NotImplementedError
+
+
+def _no_decode(answer: bytes) -> Any:
+    raise NotImplementedError

@@ -1,19 +1,20 @@
-"""The commands and their options. What a command does is imported when it runs, so that `--help` is quick."""
+"""The commands. What a command does is imported when it runs, so that `--help` is quick."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+import warnings
 from typing import Annotated
 
 import typer
 
-__all__ = ["app", "run_app"]
+from beam_agents.cli.commands import demo, doctor, report, run
+from beam_agents.cli.ending import DEBUG
+from beam_agents.cli.invocation import Invocation
 
-BAD_INPUT = 2
+__all__ = ["app", "run_app"]
 
 app = typer.Typer(
     name="beam-agents",
@@ -26,184 +27,30 @@ app = typer.Typer(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Invocation:
-    beam_arguments: tuple[str, ...] = ()
-
-
 def run_app(arguments: list[str] | None = None) -> None:
     """Run the command line. Everything after `--` goes to Beam. Bad input is one sentence and exit code 2."""
     given = sys.argv[1:] if arguments is None else arguments
     beam_arguments: tuple[str, ...] = ()
-    if given[:1] == ["run"] and "--" in given:
+    if "run" in given and "--" in given:
         at = given.index("--")
         given, beam_arguments = given[:at], tuple(given[at + 1 :])
-    app(args=given, prog_name="beam-agents", obj=_Invocation(beam_arguments))
+    app(args=given, prog_name="beam-agents", obj=Invocation(beam_arguments))
 
 
 @app.callback()
-def _main(
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and logs.")] = False,
-) -> None:
-    import logging
-    import warnings
-
-    logging.basicConfig(level=logging.INFO if debug else logging.CRITICAL, format="%(levelname)s %(name)s: %(message)s")
+def _main(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and logs.")] = False) -> None:
+    level = logging.INFO if debug else logging.CRITICAL
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
     if debug:
-        os.environ["BEAM_AGENTS_DEBUG"] = "1"
+        os.environ[DEBUG] = "1"
     else:
         warnings.simplefilter("ignore")
 
 
-@app.command(
-    epilog="Example:  [cyan]beam-agents run examples/triage.py:triage --input examples/tickets.jsonl --key customer "
-    "--output out.jsonl --model openai:gpt-4o-mini[/]"
-)
-def run(
-    context: typer.Context,
-    agent: Annotated[str, typer.Argument(help="The agent: module:function or file.py:function.", metavar="AGENT")],
-    model: Annotated[str, typer.Option("--model", "-m", help="vendor:model, such as openai:gpt-4o-mini.")],
-    input: Annotated[
-        str | None,
-        typer.Option("--input", "-i", help="Events: .jsonl, .csv, .txt, also gzipped; - is standard input."),
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", "-k", help="Field that holds the key. Without it every event is a key of its own."),
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="What the agent emits, as JSON lines.")] = Path(
-        "out.jsonl"
-    ),
-    traces: Annotated[
-        Path | None,
-        typer.Option(help="Trace events, as JSON lines. Default: traces.jsonl beside the output.", show_default=False),
-    ] = None,
-    errors: Annotated[
-        Path | None, typer.Option(help="Dead letters. Default: errors.jsonl beside the output.", show_default=False)
-    ] = None,
-    format: Annotated[str | None, typer.Option(help="jsonl, csv or text, when the file's name does not tell.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Endpoint, when it is not the vendor's own.")] = None,
-    api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable with the key, when it is not the vendor's usual one.")
-    ] = None,
-    journal: Annotated[
-        str | None,
-        typer.Option(
-            help="sqlite:///…, redis://…, postgresql://… or none. Default: journal.db beside the output.",
-            show_default=False,
-        ),
-    ] = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option(help="What a run is resumed by. Default: agent, input's name and model.", show_default=False),
-    ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start anew: use no stored answer.")] = False,
-    retry_errors: Annotated[
-        str | None, typer.Option(help="Run the dead letters of this errors.jsonl again instead of an input.")
-    ] = None,
-    max_in_flight: Annotated[int, typer.Option(help="Activations at work at once.")] = 64,
-    timeout: Annotated[float, typer.Option(help="Deadline of one activation, in seconds.")] = 300.0,
-    max_attempts: Annotated[int, typer.Option(help="Requests for one call before giving up.")] = 6,
-    on_in_doubt: Annotated[
-        str,
-        typer.Option(
-            help="What to do when an earlier run died with this very request in flight: repay, fail or defer."
-        ),
-    ] = "repay",
-    max_errors: Annotated[int, typer.Option(help="Dead letters that still count as success.")] = 0,
-    prices: Annotated[str | None, typer.Option(help="JSON file with prices of your own.")] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress; no table unless something failed.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The closing numbers as JSON.")] = False,
-) -> None:
-    """Run an agent over a file of events. Running the same command again resumes: it pays only for the rest.
-
-    Everything after [bold]--[/] goes to Beam as pipeline options.
-    """
-    from beam_agents.cli.choices import one_of
-    from beam_agents.cli.events import FORMATS
-    from beam_agents.cli.run_options import RunOptions
-
-    def work() -> int:
-        from beam_agents.cli.run import run as run_agent
-
-        return run_agent(
-            RunOptions(
-                agent=agent,
-                model=model,
-                input=input,
-                retry_errors=retry_errors,
-                key=key,
-                format=one_of("--format", format, FORMATS),
-                output=output,
-                traces=traces,
-                errors=errors,
-                base_url=base_url,
-                api_key_env=api_key_env,
-                journal=journal,
-                namespace=namespace,
-                fresh=fresh,
-                max_in_flight=max_in_flight,
-                timeout_s=timeout,
-                max_attempts=max_attempts,
-                on_in_doubt=one_of("--on-in-doubt", on_in_doubt, ("repay", "fail", "defer")) or "repay",
-                max_errors=max_errors,
-                prices=prices,
-                quiet=quiet,
-                as_json=as_json,
-                beam_arguments=context.obj.beam_arguments if context.obj else (),
-            )
-        )
-
-    _exit_with(work)
-
-
-@app.command(epilog="Example:  [cyan]beam-agents demo --price-in 3 --price-out 15[/]")
-def demo(
-    folder: Annotated[Path, typer.Option("--folder", help="Where everything is kept.")] = Path(".demo"),
-    price_in: Annotated[float | None, typer.Option(help="Price of a million input tokens, in USD.")] = None,
-    price_out: Annotated[float | None, typer.Option(help="Price of a million output tokens, in USD.")] = None,
-    scripted: Annotated[
-        bool, typer.Option("--scripted", help="Use the scripted stand-in instead of the model.")
-    ] = False,
-) -> None:
-    """Watch real events go through a real model on this machine: calm, with faults, killed and resumed."""
-
-    def work() -> int:
-        from rich.console import Console
-
-        from beam_agents.cli.demo.bill import Prices
-        from beam_agents.cli.demo.story import tell
-
-        return tell(Console(), folder, Prices.given(price_in, price_out), scripted=scripted)
-
-    _exit_with(work)
-
-
-def _exit_with(work: Callable[[], int]) -> None:
-    """Run a command; one sentence for what the user can mend, and no traceback."""
-    from beam_agents.cli.complaint import Complaint
-
-    try:
-        code = work()
-    except Complaint as complaint:
-        if os.environ.get("BEAM_AGENTS_DEBUG") and complaint.__cause__ is not None:
-            import traceback
-
-            traceback.print_exception(complaint.__cause__)
-        typer.secho(f"Error: {complaint}", fg="red", err=True)
-        code = BAD_INPUT
-    except KeyboardInterrupt:
-        typer.echo("Stopped.", err=True)
-        code = 130
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if code or _threads_left():
-        os._exit(code)
-
-
-def _threads_left() -> bool:
-    import threading
-
-    return any(not one.daemon and one is not threading.main_thread() for one in threading.enumerate())
+for command, example in (
+    (run.run, run.EXAMPLE),
+    (demo.demo, demo.EXAMPLE),
+    (report.report, report.EXAMPLE),
+    (doctor.doctor, doctor.EXAMPLE),
+):
+    app.command(epilog=f"Example:  [cyan]{example}[/]")(command)

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from beam_agents.cli.account import RunAccount
-from beam_agents.cli.wording import counted, duration, money
+from beam_agents.cli.wording import counted
 from beam_agents.report.tally import Tally
+from beam_agents.report.words import duration_text, money_text
 
 __all__ = ["closing_json", "closing_table", "cost_text"]
 
@@ -32,7 +33,7 @@ def closing_table(account: RunAccount, *, title: str, took_ms: float, date: str,
         parts.append(Text.from_markup(f"[red]✗[/] {count:,} × [bold]{escape(kind)}[/]: {escape(message[:200])}"))
     return Panel(
         Group(*parts),
-        title=f"[bold]{escape(title)}[/] · {duration(took_ms)}",
+        title=f"[bold]{escape(title)}[/] · {duration_text(took_ms)}",
         border_style="red" if account.dead else "green",
         expand=False,
         padding=(0, 1),
@@ -71,7 +72,7 @@ def cost_text(tally: Tally, currency: str) -> str:
     if tally.requests and tally.without_price + tally.without_usage == tally.requests:
         return "unknown"
     at_least = "at least " if tally.without_price or tally.without_usage else ""
-    return at_least + money(tally.money, currency)
+    return at_least + money_text(tally.money, currency)
 
 
 def _rows(account: RunAccount, date: str) -> list[tuple[str, str, str]]:
@@ -85,7 +86,7 @@ def _rows(account: RunAccount, date: str) -> list[tuple[str, str, str]]:
     calls = _joined(asked and f"{asked:,} asked the model", counts["hits"] and f"{counts['hits']:,} already answered")
     requests = _joined(
         counts["retries"] and counted(counts["retries"], "retry", "retries"),
-        counts["waited_ms"] and f"{duration(counts['waited_ms'])} of waiting, all calls added up",
+        counts["waited_ms"] and f"{duration_text(counts['waited_ms'])} of waiting, all calls added up",
         counts["in_doubt"] and f"[yellow]{counts['in_doubt']:,} in doubt[/]",
         counts["in_doubt_before"] and f"[yellow]{counts['in_doubt_before']:,} of an earlier run in doubt[/]",
     )

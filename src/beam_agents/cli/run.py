@@ -61,7 +61,7 @@ def run(options: RunOptions) -> int:
 def _run_here(options: RunOptions, plan: RunPlan, account: RunAccount) -> None:
     files = [LineFile(path) for path in plan.paths.all]
     work = _Work(
-        lambda: run_here(plan.pairs, plan.agent, plan.config, _receiver(account, *files), options.beam_arguments)
+        lambda: run_here(plan.pairs, plan.agent, plan.config, _receiver(plan, account, *files), options.beam_arguments)
     )
     resources = resources_for(plan.config)
     display = display_for(Console(stderr=True), account.events, quiet=options.quiet, now_ms=_now_ms)
@@ -79,6 +79,17 @@ def _run_here(options: RunOptions, plan: RunPlan, account: RunAccount) -> None:
     for file in files:
         file.finish()
     close_activation_loop()
+    _close_exporter(plan)
+
+
+def _close_exporter(plan: RunPlan) -> None:
+    if plan.exporter is None:
+        return
+    plan.exporter.close()
+    if plan.exporter.dropped:
+        Console(stderr=True).print(
+            f"{counted(plan.exporter.dropped, 'trace event')} could not be sent: {plan.exporter.last_error}"
+        )
 
 
 def _run_on_runner(options: RunOptions, plan: RunPlan, account: RunAccount) -> None:
@@ -90,7 +101,7 @@ def _run_on_runner(options: RunOptions, plan: RunPlan, account: RunAccount) -> N
     _count_files(plan, account)
 
 
-def _receiver(account: RunAccount, outputs: LineFile, traces: LineFile, errors: LineFile) -> Receiver:
+def _receiver(plan: RunPlan, account: RunAccount, outputs: LineFile, traces: LineFile, errors: LineFile) -> Receiver:
     def take_output(value: Any) -> None:
         outputs.write(json_line(value))
         account.add_output()
@@ -98,10 +109,14 @@ def _receiver(account: RunAccount, outputs: LineFile, traces: LineFile, errors: 
     def take_trace(event: TraceEvent) -> None:
         traces.write(_trace_line(event))
         account.add_event(event)
+        if plan.exporter is not None:
+            plan.exporter.export((event,))
 
     def take_error(letter: DeadLetter) -> None:
         errors.write(_error_line(letter))
         account.add_dead_letter(letter)
+        if plan.exporter is not None:
+            plan.exporter.export(letter.trace_events)
 
     return Receiver(take_output, take_trace, take_error)
 

@@ -38,6 +38,7 @@ class RunOptions:
     on_in_doubt: InDoubtPolicy = "repay"
     max_errors: int = 0
     prices: str | None = None
+    otlp: str | None = None
     quiet: bool = False
     as_json: bool = False
     beam_arguments: tuple[str, ...] = ()

@@ -17,6 +17,8 @@ from beam_agents.cli.result_lines import ResultPaths
 from beam_agents.cli.retried import AtPosition, position_of, read_dead_letters
 from beam_agents.cli.run_options import RunOptions
 from beam_agents.errors import JournalError
+from beam_agents.exporters.port import Exporter
+from beam_agents.exporters.table import open_exporter
 from beam_agents.journals import open_journal
 from beam_agents.model import RetryPolicy
 from beam_agents.providers import load_provider
@@ -38,6 +40,7 @@ class RunPlan:
     paths: ResultPaths
     prices: PriceBook
     namespace: str
+    exporter: Exporter | None = None
 
 
 def make_plan(options: RunOptions) -> RunPlan:
@@ -62,7 +65,7 @@ def make_plan(options: RunOptions) -> RunPlan:
     config = _config(options, namespace, sequence)
     _check_provider(config)
     _check_journal(config)
-    return RunPlan(pairs, agent, config, paths, price_book(options.prices), namespace)
+    return RunPlan(pairs, agent, config, paths, price_book(options.prices), namespace, _exporter(options.otlp))
 
 
 def price_book(path: str | None) -> PriceBook:
@@ -101,14 +104,22 @@ def _config(options: RunOptions, namespace: str, sequence: Any) -> AgentConfig:
         raise Complaint(str(error)) from error
 
 
+def _exporter(uri: str | None) -> Exporter | None:
+    if uri is None:
+        return None
+    try:
+        return open_exporter(uri)
+    except (ValueError, OSError) as error:
+        raise Complaint(str(error)) from error
+
+
 def _check_provider(config: AgentConfig) -> None:
     try:
         client = load_provider(str(config.model), base_url=config.base_url, api_key_env=config.api_key_env)
     except ValueError as error:
         raise Complaint(str(error)) from error
-    missing = getattr(client, "missing_key", None)
-    if missing:
-        raise Complaint(str(missing))
+    if client.missing_key:
+        raise Complaint(client.missing_key)
 
 
 def _check_journal(config: AgentConfig) -> None:

@@ -47,6 +47,13 @@ class Credential:
             return None
         raise ProviderRequestError(None, message=self._missing(), code="missing_credential")
 
+    @property
+    def missing(self) -> str | None:
+        """What to do when there is no key here although one is needed, else `None`."""
+        if callable(self._key) or not self.required or self._at_hand() is not None:
+            return None
+        return self._missing()
+
     def fingerprint(self) -> str:
         """Eight hex digits that tell credentials apart without telling them."""
         if callable(self._key):

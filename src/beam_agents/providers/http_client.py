@@ -98,6 +98,11 @@ class HttpClient:
         """The endpoint and a short hash of the credential: what shares a rate limit shares a breaker."""
         return f"{self.endpoint}#{self._credential.fingerprint()}"
 
+    @property
+    def missing_key(self) -> str | None:
+        """What to do when no key can be found here although the endpoint needs one, else `None`."""
+        return self._credential.missing
+
     async def complete(self, request: LlmRequest) -> LlmResponse:
         """One request on the wire; the answer's bytes, verbatim.
 

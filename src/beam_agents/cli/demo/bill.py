@@ -10,8 +10,8 @@ from decimal import Decimal
 from rich.table import Table
 
 from beam_agents.cli.local.proxy import WireCount
-from beam_agents.cli.wording import duration, money
 from beam_agents.report.money import ModelRate, PriceBook
+from beam_agents.report.words import duration_text, money_text
 from beam_agents.values import TokenUsage
 
 __all__ = ["BillRow", "Prices", "bill_table", "faults_text"]
@@ -51,7 +51,7 @@ class Prices:
         """The money for these tokens."""
         if self.rate is None:
             return "unknown"
-        return money(self.rate.price(TokenUsage(tokens_in, tokens_out, tokens_in + tokens_out)))
+        return money_text(self.rate.price(TokenUsage(tokens_in, tokens_out, tokens_in + tokens_out)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def bill_table(rows: Sequence[BillRow], prices: Prices) -> Table:
             f"{row.requests:,}",
             f"{row.input_tokens + row.output_tokens:,}",
             prices.of(row.input_tokens, row.output_tokens),
-            "" if row.took_ms is None else duration(row.took_ms),
+            "" if row.took_ms is None else duration_text(row.took_ms),
             row.note,
             style="dim" if row.computed else "",
         )

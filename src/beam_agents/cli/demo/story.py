@@ -22,7 +22,8 @@ from beam_agents.cli.demo.bill import BillRow, Prices, bill_table, faults_text
 from beam_agents.cli.demo.model import DemoModel, start_model
 from beam_agents.cli.local.faults import FaultPlan
 from beam_agents.cli.local.proxy import CountingProxy, WireCount
-from beam_agents.cli.wording import counted, duration
+from beam_agents.cli.wording import counted
+from beam_agents.report.words import duration_text
 
 __all__ = ["tell"]
 
@@ -99,7 +100,7 @@ def _affordable(console: Console, model: DemoModel, tickets: int) -> int:
     if took_ms <= _SLOW_MS:
         return tickets
     console.print(
-        f"[yellow]One answer takes {duration(took_ms)} here and now: the demo takes only {tickets // 2} of the "
+        f"[yellow]One answer takes {duration_text(took_ms)} here and now: the demo takes only {tickets // 2} of the "
         f"{tickets} tickets.[/]"
     )
     return tickets // 2
@@ -152,7 +153,9 @@ def _killed(stage: _Stage) -> Ran:
     )
     lived_ms = run_and_kill(command, lambda: proxy.count.served >= half)
     first = proxy.snapshot()
-    stage.console.print(f"[red]☠[/] Killed after {duration(lived_ms)}; the model had given {first.served} answers.")
+    stage.console.print(
+        f"[red]☠[/] Killed after {duration_text(lived_ms)}; the model had given {first.served} answers."
+    )
     stage.console.print("The same command again:")
     ran = run_to_end(command)
     whole = proxy.take_count()

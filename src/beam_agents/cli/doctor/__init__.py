@@ -1,0 +1,1 @@
+"""`beam-agents doctor`: what works on this machine, each with a remedy."""
