@@ -38,8 +38,10 @@
     });
   }
 
-  function recolour() {
-    drawn.forEach(function (place) { Plotly.react(place, place.data, themed(place.layout)); });
+  function redraw(width) {
+    drawn.forEach(function (place) {
+      Plotly.react(place, place.data, { ...themed(place.layout), width: width, autosize: !width });
+    });
   }
 
   async function load() {
@@ -69,14 +71,19 @@
     const dark = root.dataset.theme ? root.dataset.theme === "dark"
                                     : window.matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
-    recolour();
+    redraw();
   });
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () { redraw(); });
   document.querySelectorAll("details.activation").forEach(function (one) { one.addEventListener("toggle", visible); });
-  window.addEventListener("beforeprint", function () { root.dataset.kept = root.dataset.theme || ""; root.dataset.theme = "light"; recolour(); });
+  const paperWidth = 640;
+  window.addEventListener("beforeprint", function () {
+    root.dataset.kept = root.dataset.theme || "";
+    root.dataset.theme = "light";
+    redraw(paperWidth);
+  });
   window.addEventListener("afterprint", function () {
     if (root.dataset.kept) { root.dataset.theme = root.dataset.kept; } else { delete root.dataset.theme; }
-    recolour();
+    redraw();
   });
   load();
 })();
