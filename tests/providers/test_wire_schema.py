@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import BaseModel, ConfigDict, Field, RootModel, create_model
 
 from beam_agents.errors import SchemaNotExpressibleError
 from beam_agents.providers import schema_report
@@ -312,8 +312,6 @@ def test_a_keyword_that_nothing_holds_is_refused():
 
 def test_anthropic_leaves_nulls_out_where_there_would_be_too_many_unions():
     fields: dict[str, Any] = {f"f{at}": (str | None, None) for at in range(20)}
-    from pydantic import create_model
-
     report = written(create_model("Many", **fields), ANTHROPIC)
     assert report.schema["properties"]["f0"]["type"] == "string"
     assert ("f0", "anyOf") in {(one.field, one.keyword) for one in report.differences}
@@ -322,10 +320,15 @@ def test_anthropic_leaves_nulls_out_where_there_would_be_too_many_unions():
     assert "16" in error.reason
 
 
-def test_limits():
-    from pydantic import create_model
+def test_anthropic_always_asks_for_fields_where_there_would_be_too_many_optional_ones():
+    fields: dict[str, Any] = {f"f{at}": (int, 0) for at in range(25)}
+    report = written(create_model("Wide", **fields), ANTHROPIC)
+    assert report.schema["required"] == list(fields)
+    assert ("f0", "required") in {(one.field, one.keyword) for one in report.differences}
 
-    wide: dict[str, Any] = {f"f{at}": (int, 0) for at in range(25)}
+
+def test_limits():
+    wide: dict[str, Any] = {f"f{at}": (str | None, None) for at in range(25)}
     assert "25 optional fields" in refused(create_model("Wide", **wide), ANTHROPIC).reason
     deep: Any = int
     for at in range(11):

@@ -8,7 +8,7 @@ from typing import Any
 from beam_agents.errors import SchemaNotExpressibleError
 from beam_agents.providers.schema_rules import SchemaRules
 
-__all__ = ["check_limits", "check_recursion", "union_count"]
+__all__ = ["check_limits", "check_recursion", "exceeds", "optional_count", "union_count"]
 
 _DEFS = "#/$defs/"
 
@@ -75,6 +75,17 @@ def union_count(schema: Any) -> int:
     return own + sum(map(union_count, schema.values()))
 
 
+def optional_count(schema: Any) -> int:
+    """How many fields of `schema` may be left out."""
+    objects = (node for node in _nodes(schema) if isinstance(node.get("properties"), Mapping))
+    return sum(len(set(node["properties"]) - set(node.get("required", ()))) for node in objects)
+
+
+def exceeds(found: int, limit: int | None) -> bool:
+    """Whether `found` is above a limit that exists."""
+    return limit is not None and found > limit
+
+
 def check_limits(schema: Mapping[str, Any], rules: SchemaRules) -> None:
     """Refuses a schema larger than the vendor takes.
 
@@ -88,16 +99,15 @@ def check_limits(schema: Mapping[str, Any], rules: SchemaRules) -> None:
     words = [str(value) for values in enums for value in values] + [
         str(node["const"]) for node in nodes if "const" in node
     ]
-    optional = sum(len(set(node["properties"]) - set(node.get("required", ()))) for node in objects)
     for what, found, limit in (
         ("fields that may be one of several types", union_count(schema), rules.max_unions),
-        ("optional fields", optional, rules.max_optional),
+        ("optional fields", optional_count(schema), rules.max_optional),
         ("fields", sum(len(node["properties"]) for node in objects), rules.max_properties),
         ("enum values", sum(map(len, enums)), rules.max_enum_values),
         ("characters in names and enum values", sum(map(len, names + words)), rules.max_name_chars),
         ("levels of nesting", _depth(schema, schema.get("$defs", {}), rules.max_depth), rules.max_depth),
     ):
-        if limit is not None and found > limit:
+        if exceeds(found, limit):
             raise SchemaNotExpressibleError(
                 rules.vendor, "$", f"it has {found} {what}, at most {limit} are accepted; split the model"
             )

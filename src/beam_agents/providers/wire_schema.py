@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beam_agents.errors import SchemaNotExpressibleError
-from beam_agents.providers.schema_limits import check_limits, check_recursion, union_count
+from beam_agents.providers.schema_limits import check_limits, check_recursion, exceeds, optional_count, union_count
 from beam_agents.providers.schema_rules import SchemaRules
 
 __all__ = ["SchemaDifference", "WireSchema", "write_schema"]
@@ -56,8 +56,10 @@ def write_schema(schema: Mapping[str, Any], rules: SchemaRules) -> WireSchema:
     """
     check_recursion(schema, rules)
     written = _Writer(rules).write(schema)
-    if rules.max_unions is not None and union_count(written.schema) > rules.max_unions:
-        written = _Writer(rules, omit_nulls=True).write(schema)
+    if exceeds(union_count(written.schema), rules.max_unions) or exceeds(
+        optional_count(written.schema), rules.max_optional
+    ):
+        written = _Writer(rules, tight=True).write(schema)
     check_limits(written.schema, rules)
     return written
 
@@ -65,7 +67,7 @@ def write_schema(schema: Mapping[str, Any], rules: SchemaRules) -> WireSchema:
 @dataclass(slots=True)
 class _Writer:
     rules: SchemaRules
-    omit_nulls: bool = False
+    tight: bool = False
     differences: list[SchemaDifference] = field(default_factory=list)
 
     def write(self, schema: Mapping[str, Any]) -> WireSchema:
@@ -183,13 +185,17 @@ class _Writer:
         written = {}
         for name, value in schema["properties"].items():
             where = f"{at}.{name}" if at else name
-            if self.omit_nulls and name not in required:
-                value = self._without_null(value, where)
+            asked_for = self.rules.all_required
+            if self.tight and name not in required:
+                narrowed = self._without_null(value, where)
+                asked_for = narrowed is value
+                value = narrowed
             written[name] = self.node(value, where)
-            if self.rules.all_required and name not in required:
+            if asked_for and name not in required:
+                required.append(name)
                 self._note(where, "required", "the model must always give this field")
         wire["properties"] = written
-        wire["required"] = list(written) if self.rules.all_required else required
+        wire["required"] = [name for name in written if name in required]
 
     def _without_null(self, schema: Any, at: str) -> Any:
         branches = schema.get("anyOf") if isinstance(schema, Mapping) else None
