@@ -184,7 +184,7 @@ async def test_a_damaged_answer_breaks_the_connection_and_is_in_doubt(wire: Wire
 
 @pytest.mark.parametrize("name", ["STALL_BEFORE", "DRIP"])
 async def test_the_total_deadline_ends_a_stall_and_a_drip(wire: Wire, name: str):
-    error, seen = await failure(wire, getattr(raw_tcp, name), timeout_s=0.25)
+    error, seen = await failure(wire, getattr(raw_tcp, name), timeout_s=0.4)
     assert type(error) is ProviderTimeout
     assert error.in_doubt
     assert seen == 1
