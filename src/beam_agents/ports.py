@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -21,6 +22,8 @@ __all__ = [
     "JournalFinding",
     "JournaledAnswer",
     "LLMClient",
+    "LoadControl",
+    "LoadSlot",
     "PastAttempt",
     "Rng",
     "Sleep",
@@ -60,6 +63,30 @@ class LLMClient(Protocol):
     """
 
     async def complete(self, request: LlmRequest) -> LlmResponse: ...
+
+
+class LoadSlot(Protocol):
+    """Leave to send one request under an endpoint's limits. Say how it ended; silence is neutral."""
+
+    def answered(self, usage: TokenUsage | None) -> None:
+        """The endpoint answered, at this cost."""
+        ...
+
+    def failed(self, error: BaseException) -> None:
+        """The endpoint failed."""
+        ...
+
+
+class LoadControl(Protocol):
+    """Limits on what is sent to one endpoint."""
+
+    def slot(self) -> AbstractAsyncContextManager[LoadSlot]:
+        """Waits until one more request may be sent; holds its place until the block is left."""
+        ...
+
+    def may_retry(self) -> bool:
+        """Whether the endpoint's budget of retries has room for one more, which it then takes."""
+        ...
 
 
 class StagingSink(Protocol):

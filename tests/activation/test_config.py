@@ -44,6 +44,10 @@ def _decode(payload: bytes) -> Any: ...
         ({"model": "openai:m", "on_open": "x"}, "on_open must be one of"),
         ({"model": "openai:m", "sequence": "id"}, "sequence must take an event"),
         ({"model": "openai:m", "namespace": ""}, "namespace must be a text"),
+        ({"model": "openai:m", "requests_per_minute": 0}, "requests_per_minute must be a positive, finite"),
+        ({"model": "openai:m", "tokens_per_minute": float("inf")}, "tokens_per_minute must be"),
+        ({"model": "openai:m", "retry_budget": 1.5}, "retry_budget must be .* of at most 1"),
+        ({"model": "openai:m", "max_in_flight_per_endpoint": 0}, "max_in_flight_per_endpoint must be an int"),
         ({"model": "openai:m", "journal": "journal.db"}, "journal must be a URI such as 'sqlite:///journal.db'"),
     ],
 )

@@ -12,7 +12,7 @@ import orjson
 
 from beam_agents.activation.context import AgentContext
 from beam_agents.beam.outputs import AgentOutputs
-from beam_agents.model import DecodedResponse, LlmRequest, LlmResponse, ResponseDecodeError, TokenUsage
+from beam_agents.model import DecodedResponse, LlmRequest, LlmResponse, ResponseDecodeError, ServerError, TokenUsage
 from beam_agents.testing import FakeLLM, match_any, respond_with
 
 ANSWER = orjson.dumps({"text": "hello", "usage": [3, 2]})
@@ -43,6 +43,9 @@ class GaugedLLM:
         gauge.now += 1
         gauge.peak = max(gauge.peak, gauge.now)
         try:
+            if marks["outage"] > 0:
+                marks["outage"] -= 1
+                raise ServerError(503)
             return await llm.complete(request)
         finally:
             gauge.now -= 1
@@ -59,6 +62,11 @@ def reset() -> None:
 
 def answer_all(payload: bytes = ANSWER, latency_ms: float = 0) -> None:
     llm.add_rule(match_any(), respond_with(payload, latency_ms))
+
+
+def outage(requests: int) -> None:
+    """Fail the next `requests`, whatever they ask."""
+    marks["outage"] = requests
 
 
 def provider() -> GaugedLLM:

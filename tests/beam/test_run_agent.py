@@ -205,3 +205,20 @@ def test_an_undecodable_answer_is_in_doubt_on_its_dead_letter(run: Any) -> None:
     run([("k", 1)], scripted.greeter)
     (letter,) = scripted.kept["errors"]
     assert (letter.error_type, [call.class_ for call in letter.calls]) == ("ResponseDecodeError", ["in_doubt"])
+
+
+def test_an_outage_is_waited_out_without_dead_letters(run: Any) -> None:
+    scripted.outage(40)
+    scripted.answer_all(latency_ms=2)
+    settings = config(retry_policy=RetryPolicy(2, 1, 1), breaker_threshold=5, breaker_cooldown_ms=10)
+    run([(f"k{i}", i) for i in range(100)], scripted.greeter, settings)
+    assert scripted.kept["errors"] == []
+    assert len(scripted.kept["main"]) == 100
+
+
+def test_the_time_that_a_rate_costs_is_reported_where_runners_look(run: Any) -> None:
+    scripted.answer_all()
+    result = run([(f"k{i}", i) for i in range(6)], scripted.greeter, config(requests_per_minute=120))
+    found = result.metrics().query(MetricsFilter().with_name("cumulativeThrottlingSeconds"))["counters"]
+    assert len(scripted.kept["main"]) == 6
+    assert sum(counter.committed for counter in found) >= 1

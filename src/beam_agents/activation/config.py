@@ -53,6 +53,12 @@ class AgentConfig:
         namespace: scopes positions and journal records; `None` is the transform's full label.
         commit: `bundle` commits with the bundle; `timer` (experimental) commits by timers.
         on_open: while a circuit is open, `wait` for it or make a `dead_letter`.
+        max_in_flight_per_endpoint: requests at once to one endpoint from one process; `None` for as many as
+            activations. Fewer are sent while the endpoint limits the rate or slows down.
+        requests_per_minute: requests to one endpoint from one process, or `None`.
+        tokens_per_minute: tokens of one endpoint's answers and prompts for one process, or `None`.
+        retry_budget: retries as a share of calls, for one endpoint and process, such as `0.2`; a call beyond
+            it fails with its last error. `None` leaves retries to `retry_policy` alone.
         identity: names this configuration in worker processes; survives pickling.
 
     Raises:
@@ -78,6 +84,10 @@ class AgentConfig:
     namespace: str | None = None
     commit: Literal["bundle", "timer"] = "bundle"
     on_open: Literal["wait", "dead_letter"] = "wait"
+    max_in_flight_per_endpoint: int | None = None
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    retry_budget: float | None = None
     identity: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -128,6 +138,11 @@ class AgentConfig:
         _require_int("max_in_flight", self.max_in_flight, 1)
         if self.max_tokens_per_activation is not None:
             _require_int("max_tokens_per_activation", self.max_tokens_per_activation, 0)
+        if self.max_in_flight_per_endpoint is not None:
+            _require_int("max_in_flight_per_endpoint", self.max_in_flight_per_endpoint, 1)
+        for name in ("requests_per_minute", "tokens_per_minute"):
+            _require_positive(name, getattr(self, name), math.inf)
+        _require_positive("retry_budget", self.retry_budget, 1)
         timeout = self.activation_timeout_s
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf:
             raise ValueError(f"activation_timeout_s must be a positive, finite number of seconds, not {timeout!r}")
@@ -147,6 +162,14 @@ class AgentConfig:
 def _require_int(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"{name} must be an int of at least {least}, not {value!r}")
+
+
+def _require_positive(name: str, value: object, most: float) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most or value == math.inf:
+        limit = "" if most == math.inf else f" of at most {most:g}"
+        raise ValueError(f"{name} must be a positive, finite number{limit}, or None, not {value!r}")
 
 
 def _require_text(name: str, value: object, shape: re.Pattern[str], wanted: str) -> None:

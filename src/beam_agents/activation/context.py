@@ -190,6 +190,7 @@ class AgentContext:
                 deadline_ms=self._deadline_ms,
                 on_in_doubt=config.on_in_doubt,
                 scope=self._position.scope.label,
+                load=access.load,
             )
         return facade
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from beam_agents.activation.config import AgentConfig
 from beam_agents.activation.gate import CircuitGate
 from beam_agents.activation.limits import Admission, Slots
+from beam_agents.activation.load import EndpointLoad, LoadLimits
 from beam_agents.activation.loop import ActivationLoop, activation_loop
 from beam_agents.model import CircuitBreaker, CircuitState, circuit_breaker_for
 from beam_agents.ports import Clock, Decode, Journal, LLMClient, Sleep
@@ -25,13 +26,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ModelAccess:
-    """The way to one model: a client, what reads its answers, and its endpoint's breaker and gate."""
+    """The way to one model: a client, what reads its answers, and its endpoint's breaker, gate and limits."""
 
     client: LLMClient
     decode: Decode
     model_id: str
     breaker: CircuitBreaker
     gate: CircuitGate
+    load: EndpointLoad
 
 
 class Resources:
@@ -50,12 +52,21 @@ class Resources:
         self.slots = Slots(config.max_in_flight)
         self.admission = Admission(config.max_in_flight)
         self._models: dict[str, ModelAccess] = {}
+        self._throttled_ms = 0
+        self._loads: dict[str, EndpointLoad] = {}
 
     @property
     def journal(self) -> Journal | None:
         """The configured journal, opened once per process, or `None`."""
         uri = self.config.journal
         return None if uri is None else _shared(self.loop, ("journal", uri), lambda: _open_journal(uri, self.now_ms))
+
+    def take_throttled_s(self) -> int:
+        """For how many whole seconds endpoints' limits held requests back, since it was last asked."""
+        with _lock:
+            self._throttled_ms += sum(load.take_throttled_ms() for load in tuple(self._loads.values()))
+            seconds, self._throttled_ms = divmod(self._throttled_ms, 1000)
+            return seconds
 
     @property
     def circuits(self) -> tuple[CircuitState, ...]:
@@ -104,7 +115,19 @@ class Resources:
         gate = _shared(
             self.loop, ("gate", endpoint, id(breaker)), lambda: CircuitGate(breaker, self.now_ms, self.sleep)
         )
-        return ModelAccess(client, decode, model_id, breaker, gate)
+        load = _shared(self.loop, ("load", endpoint), lambda: EndpointLoad(self._limits(), self.now_ms, self.sleep))
+        load.also_for(endpoint, self._limits())
+        self._loads[endpoint] = load
+        return ModelAccess(client, decode, model_id, breaker, gate, load)
+
+    def _limits(self) -> LoadLimits:
+        config = self.config
+        return LoadLimits(
+            concurrency=config.max_in_flight_per_endpoint or config.max_in_flight,
+            requests_per_minute=config.requests_per_minute,
+            tokens_per_minute=config.tokens_per_minute,
+            retry_budget=config.retry_budget,
+        )
 
 
 _resources: dict[tuple[int, str], Resources] = {}

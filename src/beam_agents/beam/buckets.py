@@ -138,7 +138,7 @@ class _BucketDoFn(beam.DoFn):  # type: ignore[misc]
             bundle.abandon()
             self._scopes.forget()
         cells.write({**stored, **{key: lane.cell for key, lane in bundle.lanes.items()}})
-        emission.record()
+        emission.record(bundle.resources)
 
     def _open_lane(self, bundle: Bundle, key: bytes, window: Any, stored: Mapping[bytes, CellValue]) -> Lane:
         lane = bundle.lanes[key] = Lane(key, self._scopes.of(window), window, None, stored.get(key, CellValue()))

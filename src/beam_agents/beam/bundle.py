@@ -63,7 +63,7 @@ class Bundle:
 
     def __init__(self, agent: Agent, resources: Resources, *, stalled_margin_s: float = _STALLED_MARGIN_S) -> None:
         self._agent = agent
-        self._resources = resources
+        self.resources = resources
         self._stalled_after_s = resources.config.activation_timeout_s + stalled_margin_s
         self._open = 0
         self._finished: deque[Finished] = deque()
@@ -79,15 +79,15 @@ class Bundle:
 
     def until_admitted(self) -> Iterator[Finished]:
         """Blocks while too much is under way in the process, and gives what is finished meanwhile."""
-        while not self._resources.admission.wait(_HELD_BACK_S):
+        while not self.resources.admission.wait(_HELD_BACK_S):
             self._require_alive()
             yield from self.take_finished()
 
     def submit(self, lane: Lane, pending: Pending) -> None:
         """Run the agent for `pending`, after the earlier events of its lane."""
         self._open += 1
-        self._resources.admission.enter(lane)
-        self._resources.loop.post(lambda: self._enqueue(lane, pending))
+        self.resources.admission.enter(lane)
+        self.resources.loop.post(lambda: self._enqueue(lane, pending))
 
     def take_finished(self, *, wait: bool = False) -> list[Finished]:
         """What is finished by now. With `wait`, at least one, unless nothing is open any more.
@@ -117,14 +117,14 @@ class Bundle:
         lane.waiting.append(pending)
         if not lane.at_work:
             lane.at_work = True
-            task = self._resources.loop.loop.create_task(self._work(lane))
+            task = self.resources.loop.loop.create_task(self._work(lane))
             _working.add(task)
             task.add_done_callback(_working.discard)
 
     async def _work(self, lane: Lane) -> None:
         try:
             while lane.waiting:
-                async with self._resources.slots:
+                async with self.resources.slots:
                     if self._abandoned or self._failed is not None:
                         break
                     await self._run(lane, lane.waiting.popleft())
@@ -135,14 +135,14 @@ class Bundle:
             lane.at_work = False
             dropped = len(lane.waiting)
             lane.waiting.clear()
-            self._resources.admission.leave(lane, dropped)
+            self.resources.admission.leave(lane, dropped)
 
     async def _run(self, lane: Lane, pending: Pending) -> None:
         try:
             outcome = await self._outcome(lane, pending.event)
         finally:
-            self._resources.admission.leave(lane)
-        if outcome.dead_letter is not None and self._resources.config.on_error == "raise":
+            self.resources.admission.leave(lane)
+        if outcome.dead_letter is not None and self.resources.config.on_error == "raise":
             self._fail(_bundle_failure(outcome))
             return
         seq = outcome.position.seq
@@ -153,7 +153,7 @@ class Bundle:
             self._arrived.notify()
 
     async def _outcome(self, lane: Lane, event: Any) -> Outcome:
-        cell, sequence = lane.cell, self._resources.config.sequence
+        cell, sequence = lane.cell, self.resources.config.sequence
         position = Position(lane.scope, lane.entity_key, cell.next_seq)
         if sequence is not None:
             try:
@@ -161,7 +161,7 @@ class Bundle:
             except Exception as error:
                 letter = DeadLetter.of(position, event, error)
                 return Outcome(position, state=cell.state, cache=cell.cache, dead_letter=letter, error=error)
-        return await run_activation(Activation(self._agent, event, position, cell.state, cell.cache), self._resources)
+        return await run_activation(Activation(self._agent, event, position, cell.state, cell.cache), self.resources)
 
     def _fail(self, error: BaseException) -> None:
         with self._arrived:
@@ -170,12 +170,12 @@ class Bundle:
             self._arrived.notify()
 
     def _require_alive(self) -> None:
-        if self._resources.loop.closed:
+        if self.resources.loop.closed:
             raise RuntimeError("the activation loop was closed while a bundle waited for its activations")
-        stalled_s = self._resources.loop.stalled_s()
+        stalled_s = self.resources.loop.stalled_s()
         if stalled_s > self._stalled_after_s:
             raise RuntimeError(
-                f"an agent has blocked the activation loop for {stalled_s:.0f} s at {self._resources.loop.where()}; "
+                f"an agent has blocked the activation loop for {stalled_s:.0f} s at {self.resources.loop.where()}; "
                 "agents must await: put blocking work into ctx.step or asyncio.to_thread"
             )
 

@@ -125,7 +125,7 @@ class _CompleteDoFn(beam.DoFn):  # type: ignore[misc]
         while bundle.open_activations:
             for finished in bundle.take_finished(wait=True):
                 yield from self._emission.of(finished)
-        self._emission.record()
+        self._emission.record(bundle.resources)
         self.teardown()
 
     def teardown(self) -> None:

@@ -96,7 +96,7 @@ class AgentDoFn(beam.DoFn):  # type: ignore[misc]
         for lane in bundle.lanes.values():
             if lane.changed:
                 lane.handle.write(lane.cell)
-        self._emission.record()
+        self._emission.record(bundle.resources)
         self._give_up()
 
     def _give_up(self) -> None:

@@ -12,6 +12,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_agents.activation.resources import Resources
 from beam_agents.activation.spend import count_calls
 from beam_agents.activation.staging import Scope
 from beam_agents.beam.bundle import Finished
@@ -21,6 +22,7 @@ __all__ = ["ERRORS", "METRICS_NAMESPACE", "TRACES", "Emission", "Scopes"]
 TRACES = "traces"
 ERRORS = "errors"
 METRICS_NAMESPACE = "beam_agents"
+_THROTTLED = "cumulativeThrottlingSeconds"
 
 
 class Emission:
@@ -48,8 +50,12 @@ class Emission:
         for event in outcome.trace_events:
             yield TaggedOutput(TRACES, placed(event))
 
-    def record(self) -> None:
-        """Add what was counted to Beam's metrics."""
+    def record(self, resources: Resources) -> None:
+        """Add what was counted to Beam's metrics, and the time that requests were held back.
+
+        That is under the name by which runners find it when they decide about more workers.
+        """
+        self._counts[_THROTTLED] += resources.take_throttled_s()
         for name, count in self._counts.items():
             if count:
                 Metrics.counter(METRICS_NAMESPACE, name).inc(count)

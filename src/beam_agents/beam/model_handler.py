@@ -68,7 +68,7 @@ class FacadeModelHandler(ModelHandler):  # type: ignore[misc]
         """Ask for every example of the batch at once; results in the order of the examples."""
         completion = replace(self._completion, sampling_params=dict(inference_args or {}))
         outcomes = model.loop.run(self._outcomes(completion, batch, model))
-        self._record(outcomes)
+        self._record(outcomes, model)
         return [
             PredictionResult(example, self._inference(outcome), self._config.model)
             for example, outcome in zip(batch, outcomes, strict=True)
@@ -102,8 +102,8 @@ class FacadeModelHandler(ModelHandler):  # type: ignore[misc]
             raise outcome.error
         return outcome.dead_letter
 
-    def _record(self, outcomes: Sequence[Outcome]) -> None:
-        counts: Counter[str] = Counter()
+    def _record(self, outcomes: Sequence[Outcome], resources: Resources) -> None:
+        counts: Counter[str] = Counter(cumulativeThrottlingSeconds=resources.take_throttled_s())
         for outcome in outcomes:
             letter = outcome.dead_letter
             counts["activations_committed" if letter is None else "activations_failed"] += 1

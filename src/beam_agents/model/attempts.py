@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from beam_agents.errors import CircuitOpenError, ProviderError
@@ -19,11 +20,13 @@ from beam_agents.ports import (
     Intent,
     JournalFinding,
     LLMClient,
+    LoadControl,
+    LoadSlot,
     Rng,
     Sleep,
     current_call,
 )
-from beam_agents.values import DecodedResponse, LlmRequest, LlmResponse
+from beam_agents.values import DecodedResponse, LlmRequest, LlmResponse, TokenUsage
 
 __all__ = ["Answer", "Attempts", "Judge"]
 
@@ -53,6 +56,7 @@ class Attempts:
     sleep: Sleep
     deadline_ms: float | None
     journaling: Journaling | None
+    load: LoadControl | None = None
     _ordinals: Counter[str] = field(default_factory=Counter)
 
     async def obtain(
@@ -65,21 +69,36 @@ class Attempts:
             ProviderError: the last one itself, when no attempt is left, permitted or in time.
         """
         while True:
-            with self._permit(record) as permit:
-                intent = await self._intend(call)
-                if isinstance(intent, JournalFinding):
-                    return None  # another worker answered, or is at it
-                try:
-                    return await self._attempt(intent, request, record, permit, satisfies)
-                except ProviderError as error:
-                    if not is_retryable(error) or permit.is_trial:
-                        raise
-                    record.last_failure = error
+            async with self._slot(record) as slot:
+                with self._permit(record) as permit:
+                    intent = await self._intend(call)
+                    if isinstance(intent, JournalFinding):
+                        return None  # another worker answered, or is at it
+                    try:
+                        answer = await self._attempt(intent, request, record, permit, satisfies)
+                    except ProviderError as error:
+                        slot.failed(error)
+                        if not is_retryable(error) or permit.is_trial:
+                            raise
+                        record.last_failure = error
+                    else:
+                        slot.answered(answer.decoded.usage)
+                        return answer
             await self._back_off(record.last_failure, record)
 
     def resume_after(self, call_id: str, ordinal: int) -> None:
         """Number the next request of a call after one that is known from elsewhere."""
         self._ordinals[call_id] = max(self._ordinals[call_id], ordinal)
+
+    @asynccontextmanager
+    async def _slot(self, record: CallRecord) -> AsyncIterator[LoadSlot]:
+        if self.load is None:
+            yield _UNLIMITED
+            return
+        since_ms = self.now_ms()
+        async with self.load.slot() as slot:
+            record.waited_ms += self.now_ms() - since_ms
+            yield slot
 
     def _permit(self, record: CallRecord) -> Permit:
         try:
@@ -142,8 +161,19 @@ class Attempts:
             raise failed
         if self.deadline_ms is not None and now_ms + delay_ms > self.deadline_ms:
             raise failed
+        if self.load is not None and not self.load.may_retry():
+            raise failed
         record.waited_ms += delay_ms
         await self.sleep(delay_ms)
+
+
+class _Unlimited:
+    def answered(self, usage: TokenUsage | None) -> None: ...
+
+    def failed(self, error: BaseException) -> None: ...
+
+
+_UNLIMITED = _Unlimited()
 
 
 def _in_doubt(error: BaseException) -> bool:

@@ -25,6 +25,7 @@ from beam_agents.ports import (
     InDoubtPolicy,
     Journal,
     LLMClient,
+    LoadControl,
     Rng,
     Sleep,
     StagingSink,
@@ -84,6 +85,7 @@ class LlmFacade:
         deadline_ms: no wait may end later than this, on the clock of `now_ms`; `None` for no deadline.
         on_in_doubt: what to do when an earlier process died with this very call in flight.
         scope: namespace and window that journal records belong to.
+        load: limits on what is sent to the endpoint, or `None`.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class LlmFacade:
         deadline_ms: float | None = None,
         on_in_doubt: InDoubtPolicy = "repay",
         scope: str = "",
+        load: LoadControl | None = None,
     ) -> None:
         self._now_ms: Callable[[], int] = now_ms if callable(now_ms) else lambda: now_ms
         self._cache = replay_cache
@@ -118,7 +121,7 @@ class LlmFacade:
             None if journal is None else Journaling(journal, self._now_ms, sleep, deadline_ms, on_in_doubt)
         )
         self._attempts = Attempts(
-            provider, decode, breaker, retry_policy, self._now_ms, rng, sleep, deadline_ms, self._journaling
+            provider, decode, breaker, retry_policy, self._now_ms, rng, sleep, deadline_ms, self._journaling, load
         )
 
     async def complete(

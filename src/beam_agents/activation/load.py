@@ -1,0 +1,182 @@
+"""Limits on what a process sends to one endpoint: at once, by the minute, and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from beam_agents.activation.pacing import AdaptiveLimit, RateBucket, RetryBudget
+from beam_agents.errors import ProviderTimeout, RateLimitError, ServerError
+from beam_agents.ports import Clock, Sleep
+from beam_agents.values import TokenUsage
+
+__all__ = ["EndpointLoad", "LoadLimits"]
+
+_log = logging.getLogger(__name__)
+
+_LONGEST_NAP_MS = 1_000.0
+_OVERLOADED = (429, 503, 529)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadLimits:
+    """What may be sent to an endpoint from one process; `None` leaves a limit away."""
+
+    concurrency: int
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    retry_budget: float | None = None
+
+
+class EndpointLoad:
+    """A `LoadControl`: first come, first served. For one event loop.
+
+    Fewer requests than `concurrency` are let through at once while the endpoint answers 429, 503 or 529, times
+    out, or takes much longer than it did; see `AdaptiveLimit`.
+    """
+
+    def __init__(self, limits: LoadLimits, now_ms: Clock, sleep: Sleep) -> None:
+        self.limits = limits
+        self._now_ms = now_ms
+        self._sleep = sleep
+        self.adaptive = AdaptiveLimit(limits.concurrency)
+        self._requests = RateBucket.per_minute(limits.requests_per_minute, now_ms)
+        self._tokens = RateBucket.per_minute(limits.tokens_per_minute, now_ms)
+        self._retries = None if limits.retry_budget is None else RetryBudget(limits.retry_budget, now_ms)
+        self._turn = asyncio.Lock()
+        self._freed = asyncio.Event()
+        self._throttled = _Throttled(now_ms)
+        self._tokens_a_call = 0.0
+        self.in_use = 0
+
+    def also_for(self, endpoint: str, limits: LoadLimits) -> None:
+        """Another configuration names the endpoint too: the larger concurrency holds, and the first rates."""
+        self.adaptive.raise_cap(limits.concurrency)
+        if (limits.requests_per_minute, limits.tokens_per_minute, limits.retry_budget) != (
+            self.limits.requests_per_minute,
+            self.limits.tokens_per_minute,
+            self.limits.retry_budget,
+        ):
+            _log.warning("endpoint=%s keeps the limits %s; %s ignored", endpoint, self.limits, limits)
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[_Slot]:
+        """See `LoadControl.slot`."""
+        if self._turn.locked() or not self._has_room():
+            with self._throttled:
+                await self._until_room()
+        self._take()
+        slot = _Slot(self, self._now_ms(), self._tokens_a_call)
+        try:
+            yield slot
+        finally:
+            self.in_use -= 1
+            self._freed.set()
+
+    def may_retry(self) -> bool:
+        """See `LoadControl.may_retry`."""
+        return self._retries is None or self._retries.take()
+
+    def take_throttled_ms(self) -> int:
+        """For how long at least one request was held back, since it was last asked."""
+        return self._throttled.take_ms()
+
+    def settle(self, estimated: float, tokens: int) -> None:
+        """A call that was expected to take `estimated` tokens took `tokens`."""
+        self._tokens_a_call += (tokens - self._tokens_a_call) / 8 if self._tokens_a_call else tokens
+        if self._tokens is not None:
+            self._tokens.take(tokens - estimated)
+
+    def congested(self, error: BaseException) -> None:
+        """Send less at once when `error` says that the endpoint has too much to do."""
+        status = getattr(error, "status", None)
+        if isinstance(error, (RateLimitError, ProviderTimeout)) or (
+            isinstance(error, ServerError) and status in _OVERLOADED
+        ):
+            self.adaptive.failed(self._now_ms())
+
+    def served(self, since_ms: int) -> None:
+        """A request that began at `since_ms` was answered just now."""
+        now_ms = self._now_ms()
+        self.adaptive.served(now_ms, now_ms - since_ms, self.in_use)
+
+    async def _until_room(self) -> None:
+        async with self._turn:
+            while not self._has_room():
+                wait_ms = self._rate_wait_ms()
+                if wait_ms:
+                    await self._sleep(min(wait_ms, _LONGEST_NAP_MS))
+                else:
+                    self._freed.clear()
+                    await self._freed.wait()
+
+    def _has_room(self) -> bool:
+        return self.in_use < self.adaptive.limit and not self._rate_wait_ms()
+
+    def _rate_wait_ms(self) -> float:
+        requests = 0.0 if self._requests is None else self._requests.wait_ms()
+        return requests if self._tokens is None else max(requests, self._tokens.wait_ms())
+
+    def _take(self) -> None:
+        self.in_use += 1
+        if self._requests is not None:
+            self._requests.take(1)
+        if self._tokens is not None:
+            self._tokens.take(self._tokens_a_call)
+        if self._retries is not None:
+            self._retries.earn()
+
+
+class _Slot:
+    """One request's place."""
+
+    __slots__ = ("_estimated", "_load", "_since_ms")
+
+    def __init__(self, load: EndpointLoad, since_ms: int, estimated: float) -> None:
+        self._load = load
+        self._since_ms = since_ms
+        self._estimated = estimated
+
+    def answered(self, usage: TokenUsage | None) -> None:
+        self._load.served(self._since_ms)
+        self._load.settle(self._estimated, 0 if usage is None else usage.total_tokens)
+
+    def failed(self, error: BaseException) -> None:
+        self._load.congested(error)
+        self._load.settle(self._estimated, 0)
+
+
+class _Throttled:
+    """The time during which at least one request is held back. Entered on the loop, taken from any thread."""
+
+    def __init__(self, now_ms: Clock) -> None:
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._held_back = 0
+        self._since_ms = 0
+        self._sum_ms = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._held_back:
+                self._since_ms = self._now_ms()
+            self._held_back += 1
+
+    def __exit__(self, *exit_info: object) -> None:
+        with self._lock:
+            self._held_back -= 1
+            if not self._held_back:
+                self._sum_ms += max(0, self._now_ms() - self._since_ms)
+
+    def take_ms(self) -> int:
+        with self._lock:
+            now_ms = self._now_ms()
+            if self._held_back:
+                self._sum_ms += max(0, now_ms - self._since_ms)
+                self._since_ms = now_ms
+            taken, self._sum_ms = self._sum_ms, 0
+            return taken

@@ -1,0 +1,132 @@
+"""The arithmetic of load control: a rate, a budget of retries, a limit that adapts."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Final
+
+from beam_agents.ports import Clock
+
+__all__ = ["AdaptiveLimit", "RateBucket", "RetryBudget"]
+
+_DECREASE: Final = 0.7
+_DECREASE_SLOW: Final = 0.9
+_SLOWER: Final = log(3)
+_PAUSE_MS: Final = 1_000
+_SMOOTHING: Final = 0.1
+_DRIFT: Final = 0.001
+
+_RESERVE: Final = 10.0
+_RESERVE_A_SECOND: Final = 1.0
+
+
+class RateBucket:
+    """Leaks `rate_per_ms`; may be overdrawn, and then makes the next wait until it is not.
+
+    At most `most` is there at once; by default one second's worth.
+    """
+
+    def __init__(self, rate_per_ms: float, now_ms: Clock, *, most: float | None = None) -> None:
+        self._rate = rate_per_ms
+        self._most = max(1.0, rate_per_ms * 1000) if most is None else most
+        self._level = self._most
+        self._now_ms = now_ms
+        self._at_ms = now_ms()
+
+    @classmethod
+    def per_minute(cls, rate: float | None, now_ms: Clock) -> RateBucket | None:
+        """A bucket of `rate` a minute, or `None` for no limit."""
+        return None if rate is None else cls(rate / 60_000, now_ms)
+
+    def wait_ms(self) -> float:
+        """How long until the next may be taken; 0 for now."""
+        self._refill()
+        return 0.0 if self._level >= 1 else max(1.0, (1 - self._level) / self._rate)
+
+    def take(self, amount: float) -> None:
+        """Take `amount`; negative gives back."""
+        self._refill()
+        self._level = min(self._most, self._level - amount)
+
+    def _refill(self) -> None:
+        now_ms = self._now_ms()
+        self._level = min(self._most, self._level + max(0, now_ms - self._at_ms) * self._rate)
+        self._at_ms = now_ms
+
+
+class RetryBudget:
+    """Retries as a share of calls, and a small reserve, refilled once a second, for times with few of them."""
+
+    def __init__(self, share: float, now_ms: Clock) -> None:
+        self._share = share
+        self._earned = 0.0
+        self._most = max(_RESERVE, share * 1_000)
+        self._reserve = RateBucket(_RESERVE_A_SECOND / 1000, now_ms, most=_RESERVE)
+
+    def earn(self) -> None:
+        """A request was sent, be it a retry."""
+        self._earned = min(self._most, self._earned + self._share)
+
+    def take(self) -> bool:
+        """Whether there is a retry to be had; it is taken."""
+        price = 1 + self._share  # a retry earns its share too
+        if self._earned >= price:
+            self._earned -= price
+            return True
+        if self._reserve.wait_ms() == 0:
+            self._reserve.take(1)
+            return True
+        return False
+
+
+class AdaptiveLimit:
+    """Requests at once: one more for each round without trouble, fewer at each sign of overload (AIMD).
+
+    A refusal or time-out takes 30 % away, answers three times slower than usual take 10 %; at most once a
+    second, never below 1. Starts at `cap`.
+    """
+
+    def __init__(self, cap: int) -> None:
+        self._cap = cap
+        self._limit = float(cap)
+        self._changed_at_ms: int | None = None
+        self._usual: float | None = None
+        self._lately = 0.0
+
+    @property
+    def limit(self) -> int:
+        """Requests that may be in flight."""
+        return max(1, int(self._limit))
+
+    def raise_cap(self, cap: int) -> None:
+        """Let the limit grow up to `cap`."""
+        if cap > self._cap:
+            if self._limit >= self._cap:
+                self._limit = float(cap)
+            self._cap = cap
+
+    def served(self, now_ms: int, took_ms: float, in_use: int) -> None:
+        """A request was answered after `took_ms`, with `in_use` in flight."""
+        busy = in_use >= self.limit / 2
+        if self._is_slower(log(max(took_ms, 1.0))) and busy:
+            self._shrink(now_ms, _DECREASE_SLOW)
+        elif busy:
+            self._limit = min(self._cap, self._limit + 1 / self._limit)
+
+    def failed(self, now_ms: int) -> None:
+        """The endpoint said that it has too much to do."""
+        self._shrink(now_ms, _DECREASE)
+
+    def _is_slower(self, took: float) -> bool:
+        """Compares geometric means, which a few long answers among short ones hardly move."""
+        if self._usual is None:
+            self._usual = self._lately = took
+        self._lately += (took - self._lately) * _SMOOTHING
+        self._usual = min(self._lately, self._usual + _DRIFT)
+        return self._lately - self._usual > _SLOWER
+
+    def _shrink(self, now_ms: int, factor: float) -> None:
+        if self._changed_at_ms is not None and now_ms - self._changed_at_ms < _PAUSE_MS:
+            return
+        self._changed_at_ms = now_ms
+        self._limit = max(1.0, self._limit * factor)
