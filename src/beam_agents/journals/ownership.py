@@ -11,6 +11,7 @@ import asyncio
 import os
 import secrets
 import socket
+import weakref
 from collections.abc import Awaitable, Callable
 
 from beam_agents.errors import JournalError
@@ -18,8 +19,7 @@ from beam_agents.journals.uri import Terms
 
 __all__ = ["Heartbeat", "Session", "process_owner"]
 
-_open_sessions: dict[str, str] = {}
-os.register_at_fork(after_in_child=_open_sessions.clear)
+_open_sessions: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
 
 
 def process_owner() -> str:
@@ -34,23 +34,24 @@ class Session:
         self.id = secrets.token_hex(8)
         self.owner = owner or process_owner()
         self.terms = terms
-        self._pid = os.getpid()
         self.closed = False
-        _open_sessions[self.id] = self.owner
+        self._refusal = ""
+        _open_sessions[self.id] = self
 
     def check(self) -> None:
         """Raises `JournalError` when the session is closed, or belongs to the parent of a forked process."""
-        if self.closed:
-            raise JournalError("this journal is closed; open it again by its URI")
-        if os.getpid() != self._pid:
-            raise JournalError(
-                f"this journal was opened by process {self._pid}; a forked process must open its own by the URI"
-            )
+        if self._refusal:
+            raise JournalError(self._refusal)
 
     def close(self) -> None:
         """Stop being alive. Idempotent."""
         self.closed = True
+        self._refusal = "this journal is closed; open it again by its URI"
         _open_sessions.pop(self.id, None)
+
+    def disown(self) -> None:
+        """Refuse to be used in a process that was forked from the session's own."""
+        self._refusal = "this journal was opened before the fork; a forked process must open its own by the URI"
 
     def left_ms(self, session_id: str, lease_until_ms: int | None, now_ms: int) -> float | None:
         """How long the lease of a session still runs; `None` when it does not."""
@@ -61,7 +62,17 @@ class Session:
 
     def is_kin(self, session_id: str) -> bool:
         """Whether this is an open session of this process and this owner."""
-        return _open_sessions.get(session_id) == self.owner
+        session = _open_sessions.get(session_id)
+        return session is not None and session.owner == self.owner
+
+
+def _disown_all() -> None:
+    for session in list(_open_sessions.values()):
+        session.disown()
+    _open_sessions.clear()
+
+
+os.register_at_fork(after_in_child=_disown_all)
 
 
 class Heartbeat:

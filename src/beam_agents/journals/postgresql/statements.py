@@ -61,7 +61,7 @@ CREATE TABLE {s}.attempts (
     PRIMARY KEY (scope, call_id, ordinal)
 );
 CREATE UNIQUE INDEX attempts_standing ON {s}.attempts (scope, call_id) WHERE response IS NOT NULL;
-CREATE INDEX attempts_by_position ON {s}.attempts (scope, entity_key, seq);
+CREATE INDEX attempts_by_position ON {s}.attempts (entity_key, seq);
 CREATE INDEX attempts_by_age ON {s}.attempts USING brin (began_ms);
 INSERT INTO {s}.meta VALUES ('version', '1')
 """

@@ -48,7 +48,7 @@ CREATE TABLE attempts (
     response BLOB
 );
 CREATE UNIQUE INDEX attempts_by_call ON attempts (scope, call_id, ordinal);
-CREATE INDEX attempts_by_position ON attempts (scope, entity_key, seq);
+CREATE INDEX attempts_by_position ON attempts (entity_key, seq);
 """
 
 

@@ -23,6 +23,11 @@ VALUES (?, ?, ?, 'intent', ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope, call_id, ordinal) DO NOTHING
 """
 
+_END_FIRST_ANSWERED = """
+UPDATE attempts SET state = 'answered', ended_ms = ?, usage = ?, key_id = ?, digest = ?, response = ?
+WHERE scope = ? AND call_id = ? AND ordinal = 1 AND state = 'intent'
+"""
+
 _END_ANSWERED = """
 UPDATE attempts SET state = 'answered', ended_ms = ?, error_type = '', status = NULL, usage = ?, key_id = ?, digest = ?,
     response = CASE WHEN EXISTS (
@@ -59,6 +64,10 @@ def mark_lost(connection: sqlite3.Connection, call: CallIdentity, ordinals: Iter
 
 def finish(connection: sqlite3.Connection, call: CallIdentity, ordinal: int, ending: Ending, now_ms: int) -> bool:
     """Record how a request ended; `False` when its row did not change."""
+    if ordinal == 1 and ending.state == "answered":  # while it is an intent, no other attempt can have an answer
+        first = (now_ms, ending.usage, ending.key_id, ending.digest, ending.stored, call.scope, call.call_id)
+        if connection.execute(_END_FIRST_ANSWERED, first).rowcount:
+            return True
     key = (call.scope, call.call_id, ordinal)
     if ending.state == "answered":
         told: tuple[object, ...] = (now_ms, ending.usage, ending.key_id, ending.digest, *key, ending.stored)
