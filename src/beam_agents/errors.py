@@ -19,6 +19,7 @@
     ├── JournalError                 the journal could not keep its promise
     │   ├── JournalOpenError           it cannot be opened (locked, corrupt, newer, …)
     │   ├── AnswerNotJournaledError    an answer arrived and could not be made durable
+    │   ├── DivergenceError            another request than the journal knows at this position
     │   └── InDoubtError               an earlier request is in doubt and the policy forbids a new one
     ├── ActivationTimeout            the activation reached its deadline
     └── StateTooLargeError           the agent's own state is larger than it may be
@@ -41,6 +42,7 @@ __all__ = [
     "BudgetExceeded",
     "CircuitOpenError",
     "ConnectionBroken",
+    "DivergenceError",
     "EndpointUnreachable",
     "InDoubtError",
     "JournalError",
@@ -310,6 +312,20 @@ class AnswerNotJournaledError(JournalError):
         self.response = response
         self.usage = usage
         self.attempt_id = attempt_id
+
+
+class DivergenceError(JournalError):
+    """The activation asks something else than it did at this position in an earlier run.
+
+    `changed` names the parts of the request that differ, such as `messages[3].content`.
+    """
+
+    def __init__(self, changed: tuple[str, ...]) -> None:
+        super().__init__(
+            f"the request differs from the one that the journal knows at this position in {', '.join(changed)}; "
+            "make the agent ask the same again, choose a fresh namespace, or set on_divergence"
+        )
+        self.changed = changed
 
 
 class InDoubtError(JournalError):

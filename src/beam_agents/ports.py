@@ -16,6 +16,7 @@ __all__ = [
     "CallIdentity",
     "Clock",
     "Decode",
+    "DivergencePolicy",
     "InDoubtPolicy",
     "Intent",
     "Journal",
@@ -39,6 +40,9 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 Decode: TypeAlias = Callable[[bytes], DecodedResponse]
 """Reads a provider's verbatim bytes. Raises `ResponseDecodeError` for bytes without the promised shape."""
+
+DivergencePolicy: TypeAlias = Literal["warn", "strict"]
+"""What to do when an activation asks something else than an earlier run did at that position: pay and say so, or fail."""
 
 InDoubtPolicy: TypeAlias = Literal["repay", "fail", "defer"]
 """What to do when an earlier process died with a request in flight: pay again, fail, or leave it for later."""
@@ -198,6 +202,10 @@ class Journal(Protocol):
         ordinal continues that of every earlier request for this call. An intent left by a dead owner
         becomes a past attempt, in doubt and lost.
         """
+        ...
+
+    async def others_at(self, call: CallIdentity) -> tuple[CallIdentity, ...]:
+        """The calls of the same kind that are known at the position of `call` under another id, latest first."""
         ...
 
     async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> None:

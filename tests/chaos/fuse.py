@@ -74,6 +74,10 @@ class FusedJournal:
         await self._fuse.point("after begin")
         return begun
 
+    async def others_at(self, call: CallIdentity) -> tuple[CallIdentity, ...]:
+        await self._fuse.point("before others_at", may_fail=True)
+        return await self._journal.others_at(call)
+
     async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> None:
         await self._fuse.point("before record_answer", may_fail=True)
         await self._journal.record_answer(intent, response, usage)

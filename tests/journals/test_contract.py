@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -254,3 +255,29 @@ async def test_record_failure_refuses_an_answer(opened: Open) -> None:
     journal = opened()
     with pytest.raises(ValueError, match="record_answer"):
         await journal.record_failure(Intent(CALL, 1), "answered", "")
+
+
+async def test_other_calls_at_a_position_are_known_latest_first(opened: Open) -> None:
+    journal = opened()
+    await journal.record_failure(await granted(journal), "failed", "RateLimitError", 429)
+    changed = replace(CALL, call_id="d" * 64, fingerprint=(("messages[0].content", "cd34"),))
+    assert await journal.others_at(changed) == (CALL,)
+    await journal.record_answer(await granted(journal, changed), ANSWER, USAGE)
+    assert await journal.others_at(CALL) == (changed,)
+    assert await journal.others_at(changed) == (CALL,)
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        replace(CALL, call_id="e", scope="other"),
+        replace(CALL, call_id="e", entity_key=b"other"),
+        replace(CALL, call_id="e", seq=8),
+        replace(CALL, call_id="e", step_index=3),
+        replace(CALL, call_id="e", kind="step"),
+    ],
+)
+async def test_calls_at_other_positions_are_no_others(opened: Open, elsewhere: CallIdentity) -> None:
+    journal = opened()
+    await journal.record_answer(await granted(journal, elsewhere), ANSWER, USAGE)
+    assert await journal.others_at(CALL) == ()

@@ -66,11 +66,15 @@ class NoteJournal:
     past: dict[tuple[str, str], dict[int, PastAttempt]] = field(default_factory=lambda: defaultdict(dict))
     open: dict[tuple[str, str], int] = field(default_factory=dict)
     usages: list[TokenUsage | None] = field(default_factory=list)
+    others: tuple[CallIdentity, ...] = ()
     on_operation: Callable[[str], None] = lambda operation: None
 
     async def find(self, call: CallIdentity) -> JournalFinding:
         await self._note("find")
         return self.busy.pop(0) if self.busy else self._finding(call)
+
+    async def others_at(self, call: CallIdentity) -> tuple[CallIdentity, ...]:
+        return self.others
 
     async def begin(self, call: CallIdentity) -> Intent | JournalFinding:
         await self._note("begin")

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from beam_agents.model import RetryPolicy
-from beam_agents.ports import Decode, InDoubtPolicy, LLMClient
+from beam_agents.ports import Decode, DivergencePolicy, InDoubtPolicy, LLMClient
 
 __all__ = ["AgentConfig"]
 
@@ -19,6 +19,7 @@ _RETRY_POLICY = RetryPolicy(max_attempts=4, base_ms=500, max_ms=30_000)
 
 _CHOICES = {
     "on_error": ("dead_letter", "raise"),
+    "on_divergence": ("warn", "strict"),
     "on_in_doubt": ("repay", "fail", "defer"),
     "commit": ("bundle", "timer"),
     "on_open": ("wait", "dead_letter"),
@@ -49,6 +50,7 @@ class AgentConfig:
         max_tokens_per_activation: token limit of one activation, or `None`.
         on_error: `dead_letter` makes a failed activation a record; `raise` fails the bundle.
         on_in_doubt: what to do when an earlier process died with the request in flight.
+        on_divergence: what to do when an activation runs again and asks something else than the journal knows.
         sequence: takes an event's position from the event; `None` counts events per key.
         namespace: scopes positions and journal records; `None` is the transform's full label.
         commit: `bundle` commits with the bundle; `timer` (experimental) commits by timers.
@@ -88,6 +90,7 @@ class AgentConfig:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     retry_budget: float | None = None
+    on_divergence: DivergencePolicy = "warn"
     identity: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

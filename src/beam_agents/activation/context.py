@@ -189,6 +189,7 @@ class AgentContext:
                 budget=self._budget,
                 deadline_ms=self._deadline_ms,
                 on_in_doubt=config.on_in_doubt,
+                on_divergence=config.on_divergence,
                 scope=self._position.scope.label,
                 load=access.load,
             )

@@ -20,6 +20,7 @@ __all__ = ["Attempt", "MemoryStore", "Shelf", "existing_shelf", "reset_memory_jo
 _OPTIONS = ("key_env", "lease_s", "ttl_h")
 
 _CallKey: TypeAlias = tuple[str, str]
+_Position: TypeAlias = tuple[str, bytes, int]
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ class Shelf:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     calls: dict[_CallKey, list[Attempt]] = field(default_factory=dict)
+    positions: dict[_Position, dict[_CallKey, None]] = field(default_factory=dict)
     leases: dict[str, int] = field(default_factory=dict)
 
     def prune(self, before_ms: int, now_ms: int) -> PruneReport:
@@ -58,7 +60,29 @@ class Shelf:
         """Delete whole calls."""
         with self.lock:
             doomed = [key for key, attempts in self.calls.items() if is_doomed(attempts)]
-            return PruneReport(len(doomed), sum(len(self.calls.pop(key)) for key in doomed))
+            return PruneReport(len(doomed), sum(len(self._remove(key)) for key in doomed))
+
+    def add(self, attempt: Attempt) -> list[Attempt]:
+        """Take in an attempt; gives those of its call, by ordinal."""
+        key = _key(attempt.call)
+        attempts = self.calls.setdefault(key, [])
+        attempts.append(attempt)
+        attempts.sort(key=lambda each: each.row.ordinal)
+        self.positions.setdefault(_position(attempt.call), {})[key] = None
+        return attempts
+
+    def at(self, call: CallIdentity) -> list[CallIdentity]:
+        """The calls at the position of `call`, oldest first."""
+        return [self.calls[key][-1].call for key in self.positions.get(_position(call), ())]
+
+    def _remove(self, key: _CallKey) -> list[Attempt]:
+        attempts = self.calls.pop(key)
+        position = _position(attempts[0].call)
+        there = self.positions[position]
+        del there[key]
+        if not there:
+            del self.positions[position]
+        return attempts
 
 
 _shelves: dict[str, Shelf] = {}
@@ -103,6 +127,12 @@ class MemoryStore:
         with self._shelf.lock:
             return self._rows(call)
 
+    async def at_position(self, call: CallIdentity) -> list[CallIdentity]:
+        """See `AttemptStore.at_position`."""
+        self._session.check()
+        with self._shelf.lock:
+            return self._shelf.at(call)
+
     async def grant(self, call: CallIdentity) -> int | Rows:
         """See `AttemptStore.grant`."""
         self._session.check()
@@ -118,12 +148,11 @@ class MemoryStore:
         """See `AttemptStore.finish`."""
         self._session.check()
         with self._shelf.lock:
-            attempts = self._shelf.calls.setdefault(_key(intent.call), [])
+            attempts = self._shelf.calls.get(_key(intent.call), [])
             attempt = next((a for a in attempts if a.row.ordinal == intent.ordinal), None)
             if attempt is None:
                 attempt = self._attempt(intent.call, intent.ordinal)
-                attempts.append(attempt)
-                attempts.sort(key=lambda each: each.row.ordinal)
+                attempts = self._shelf.add(attempt)
             if _may_end(attempt.row, ending):
                 stands = all(a.row.stored is None for a in attempts)
                 attempt.row = AttemptRow(intent.ordinal, *(ending if stands else ending._replace(stored=None)))
@@ -155,13 +184,13 @@ class MemoryStore:
         return attempt.row._replace(lease_left_ms=left)
 
     def _insert(self, call: CallIdentity) -> int:
-        attempts = self._shelf.calls.setdefault(_key(call), [])
+        attempts = self._shelf.calls.get(_key(call), [])
         for attempt in attempts:
             if attempt.row.state == INTENT:
                 attempt.row = attempt.row._replace(state="in_doubt", error_type=LOST)
                 attempt.ended_ms = self._now_ms()
         ordinal = attempts[-1].row.ordinal + 1 if attempts else 1
-        attempts.append(self._attempt(call, ordinal))
+        self._shelf.add(self._attempt(call, ordinal))
         self._extend_lease()
         return ordinal
 
@@ -181,6 +210,10 @@ class MemoryStore:
         if self._terms.ttl_ms is not None and not 0 <= now - self._pruned_ms < self._terms.ttl_ms // 8:
             self._pruned_ms = now
             self._shelf.prune(now - self._terms.ttl_ms, now)
+
+
+def _position(call: CallIdentity) -> _Position:
+    return call.scope, call.entity_key, call.seq
 
 
 def _key(call: CallIdentity) -> _CallKey:

@@ -62,6 +62,10 @@ class AttemptStore(Protocol):
         """
         ...
 
+    def at_position(self, call: CallIdentity) -> Awaitable[list[CallIdentity]]:
+        """Every call with scope, entity key and seq of `call`, oldest first; one may come more than once."""
+        ...
+
     def finish(self, intent: Intent, ending: Ending) -> Awaitable[None]:
         """Record how a request ended.
 
@@ -107,6 +111,13 @@ class StoredJournal:
                 return finding
             await self._condemn_damaged(call, granted)
         raise JournalError(f"{self._store.shown}: no intent could be recorded in {_TRIES} tries; try again")
+
+    async def others_at(self, call: CallIdentity) -> tuple[CallIdentity, ...]:
+        """See `Journal.others_at`."""
+        step = (call.kind, call.step_index)
+        found = reversed(await self._store.at_position(call))
+        others = {each.call_id: each for each in found if (each.kind, each.step_index) == step}
+        return tuple(each for call_id, each in others.items() if call_id != call.call_id)
 
     async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> None:
         """See `Journal.record_answer`."""

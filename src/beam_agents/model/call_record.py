@@ -64,6 +64,7 @@ class CallRecord:
     answered_by: int = 0
     billed: bool = False
     replay: str = ""
+    diverged_fields: tuple[str, ...] = ()
     kept_digest: bytes | None = None
     last_failure: ProviderError | None = None
     decoded: DecodedResponse | None = None
@@ -106,6 +107,8 @@ class CallRecord:
             found[names.GEN_AI_OUTPUT_TYPE] = "json"
         if self.replay:
             found[names.REPLAY] = self.replay
+        if self.diverged_fields:
+            found[names.DIVERGED_FIELDS] = ",".join(self.diverged_fields)
         if self.waited_ms:
             found[names.WAITED_MS] = f"{self.waited_ms:.0f}"
         if self.call is not None:

@@ -13,6 +13,7 @@ from beam_agents.model.breaker import CircuitBreaker
 from beam_agents.model.budget import TokenBudget
 from beam_agents.model.cache_key import compute_cache_key
 from beam_agents.model.call_record import CallRecord, Endpoint
+from beam_agents.model.fingerprint import fingerprint
 from beam_agents.model.journaling import Journaling
 from beam_agents.model.replay_cache import ReplayCache
 from beam_agents.model.retry import RetryPolicy
@@ -22,6 +23,7 @@ from beam_agents.ports import (
     CallIdentity,
     Clock,
     Decode,
+    DivergencePolicy,
     InDoubtPolicy,
     Journal,
     LLMClient,
@@ -84,6 +86,7 @@ class LlmFacade:
         budget: the activation's token meter, or `None`.
         deadline_ms: no wait may end later than this, on the clock of `now_ms`; `None` for no deadline.
         on_in_doubt: what to do when an earlier process died with this very call in flight.
+        on_divergence: what to do when the journal knows another request at this position.
         scope: namespace and window that journal records belong to.
         load: limits on what is sent to the endpoint, or `None`.
     """
@@ -104,6 +107,7 @@ class LlmFacade:
         budget: TokenBudget | None = None,
         deadline_ms: float | None = None,
         on_in_doubt: InDoubtPolicy = "repay",
+        on_divergence: DivergencePolicy = "warn",
         scope: str = "",
         load: LoadControl | None = None,
     ) -> None:
@@ -118,7 +122,9 @@ class LlmFacade:
         self._flights: SingleFlight[Answer] = SingleFlight()
         self._calls = 0
         self._journaling = (
-            None if journal is None else Journaling(journal, self._now_ms, sleep, deadline_ms, on_in_doubt)
+            None
+            if journal is None
+            else Journaling(journal, self._now_ms, sleep, deadline_ms, on_in_doubt, on_divergence)
         )
         self._attempts = Attempts(
             provider, decode, breaker, retry_policy, self._now_ms, rng, sleep, deadline_ms, self._journaling, load
@@ -199,11 +205,21 @@ class LlmFacade:
             record.seq,
         )
         record.call = CallIdentity(
-            call_id, record.entity_key, record.seq, record.step_index, keyed.model_id, self._scope
+            call_id,
+            record.entity_key,
+            record.seq,
+            record.step_index,
+            keyed.model_id,
+            self._scope,
+            fingerprint=() if self._journaling is None else self._fingerprint(keyed, record),
         )
         if self._budget is not None:
             self._budget.charge(0)  # a tripped budget buys nothing more
         return record.call
+
+    def _fingerprint(self, keyed: LlmRequest, record: CallRecord) -> tuple[tuple[str, str], ...]:
+        position = f"{self._scope}|{record.entity_key.hex()}|{record.seq}|{record.step_index}"
+        return fingerprint(keyed, position)
 
     def _replayed(self, call: CallIdentity, record: CallRecord) -> Answer | None:
         """The activation's own stored answer, if it is whole."""
@@ -248,9 +264,16 @@ class LlmFacade:
         record.past = finding.past
         self._journaling.require_payable(call, finding)
         if finding.answer is None:
+            if not finding.past and not record.attempts:
+                await self._note_divergence(call, record, self._journaling)
             return None
         record.replay, record.answered_by = "journal", finding.answer.ordinal
         return self._read(LlmResponse(finding.answer.response), finding.answer.ordinal, record)
+
+    async def _note_divergence(self, call: CallIdentity, record: CallRecord, journaling: Journaling) -> None:
+        record.diverged_fields = await journaling.changed_since(call)
+        if record.diverged_fields:
+            record.replay = "diverged"
 
     def _read(self, response: LlmResponse, ordinal: int, record: CallRecord) -> Answer:
         """Raises `ResponseDecodeError` for intact bytes: a decoder's fault must not buy everything again."""

@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from beam_agents.errors import AnswerNotJournaledError, InDoubtError, JournalError, JournalOpenError
+from beam_agents.errors import AnswerNotJournaledError, DivergenceError, InDoubtError, JournalError, JournalOpenError
 from beam_agents.model.call_record import status_of
+from beam_agents.model.fingerprint import changed_fields
 from beam_agents.ports import (
     AttemptOutcome,
     CallIdentity,
     Clock,
+    DivergencePolicy,
     InDoubtPolicy,
     Intent,
     Journal,
@@ -29,6 +31,7 @@ _T = TypeVar("_T")
 
 _FIRST_PAUSE_MS = 20.0
 _LONGEST_PAUSE_MS = 500.0
+_NAMED_FIELDS = 8
 _BACKGROUND_TRIES = 1_000
 
 _unfinished: set[asyncio.Task[None]] = set()
@@ -42,7 +45,8 @@ class Journaling:
     now_ms: Clock
     sleep: Sleep
     deadline_ms: float | None
-    on_in_doubt: InDoubtPolicy
+    on_in_doubt: InDoubtPolicy = "repay"
+    on_divergence: DivergencePolicy = "warn"
 
     async def look_up(self, call: CallIdentity) -> JournalFinding:
         """What is known about `call`, if it is answered or may be paid for. Raises as `settled`, `require_payable`."""
@@ -74,6 +78,26 @@ class Journaling:
         if self.on_in_doubt != "repay":
             raise InDoubtError(lost, deferred=self.on_in_doubt == "defer")
         _log.warning("request in doubt, paying again attempts=%s", ",".join(lost))
+
+    async def changed_since(self, call: CallIdentity) -> tuple[str, ...]:
+        """Parts of the request that differ from what an earlier run asked at this position; empty when none did.
+
+        Raises `DivergenceError` when the policy forbids to pay for the new request.
+        """
+        others = await self._insist(lambda: self.journal.others_at(call))
+        if not others:
+            return ()
+        changed = changed_fields(others[0].fingerprint, call.fingerprint)[:_NAMED_FIELDS]
+        if changed and self.on_divergence != "warn":
+            raise DivergenceError(changed)
+        if changed:
+            _log.warning(
+                "request differs from an earlier run, paying for it seq=%d step=%d changed=%s",
+                call.seq,
+                call.step_index,
+                ",".join(changed),
+            )
+        return changed
 
     async def begin(self, call: CallIdentity) -> Intent | JournalFinding:
         """A durable intent, or what came first. Raises `JournalError`: then nothing may be sent.

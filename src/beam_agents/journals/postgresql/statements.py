@@ -79,6 +79,11 @@ FROM {{s}}.attempts a LEFT JOIN {{s}}.sessions s ON a.state = 'intent' AND s.id 
 WHERE {_CALL} ORDER BY ordinal
 """
 
+AT_POSITION = """
+SELECT scope, call_id, entity_key, seq, step_index, model_id, kind, fingerprint FROM {s}.attempts
+WHERE scope = %(scope)s AND entity_key = %(entity_key)s AND seq = %(seq)s ORDER BY began_ms, call_id
+"""
+
 GRANT = f"""
 WITH rows AS MATERIALIZED (
     SELECT a.ordinal, a.state, a.response IS NOT NULL AS stands,

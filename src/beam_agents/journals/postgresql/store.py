@@ -13,6 +13,7 @@ from beam_agents.journals.ownership import Heartbeat, Session
 from beam_agents.journals.postgresql import statements
 from beam_agents.journals.postgresql.link import PostgresqlLink
 from beam_agents.journals.postgresql.statements import Statement
+from beam_agents.journals.record import identity
 from beam_agents.journals.stored import Opening, Rows
 from beam_agents.ports import CallIdentity, Intent
 
@@ -42,6 +43,13 @@ class PostgresqlStore:
         self._session.check()
         rows = await self._reads.submit(Statement(statements.READ, _key(call)))
         return tuple(self._row(row) for row in rows)
+
+    async def at_position(self, call: CallIdentity) -> list[CallIdentity]:
+        """See `AttemptStore.at_position`."""
+        self._session.check()
+        place = {"scope": call.scope, "entity_key": call.entity_key, "seq": call.seq}
+        rows: list[Any] = await self._reads.submit(Statement(statements.AT_POSITION, place))
+        return [identity(columns) for columns in rows]
 
     async def grant(self, call: CallIdentity) -> int | Rows:
         """See `AttemptStore.grant`."""

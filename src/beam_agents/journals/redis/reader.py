@@ -13,10 +13,10 @@ from beam_agents.journals.record import (
     PruneReport,
     RecordFacts,
     RecordFilter,
-    identity,
     record_of,
 )
 from beam_agents.journals.redis.link import Command, RedisLink
+from beam_agents.journals.redis.store import call_of
 from beam_agents.journals.stored import Opening
 from beam_agents.ports import CallIdentity
 
@@ -76,7 +76,7 @@ class RedisReader:
             ends = self._link.keys(CallIdentity(""))[1:]
             commands = [Command("summary", (key, *ends), (1 if answers else 0,)) for key in keys]
             for key, (facts, *attempts) in zip(keys, await self._link.run(commands), strict=True):
-                call = _call(facts)
+                call = call_of(facts)
                 if call is not None and where.accepts(call):
                     yield key, call, attempts
 
@@ -104,14 +104,6 @@ class RedisReader:
             row = row._replace(lease_left_ms=float(left))
         facts = RecordFacts(owner.decode(), int(began or 0), int(ended) if ended else None, int(size))
         return record_of(call, row, facts, self._vault if answers else None)
-
-
-def _call(facts: list[Any]) -> CallIdentity | None:
-    if facts[1] is None:
-        return None
-    scope, call_id, entity_key, seq, step_index, model_id, kind, fingerprint = facts
-    texts = (model_id.decode(), kind.decode(), fingerprint.decode())
-    return identity((scope.decode(), call_id.decode(), entity_key, int(seq), int(step_index), *texts))
 
 
 def _redis_reader_is_a_reader(reader: RedisReader) -> JournalReader:

@@ -10,11 +10,12 @@ from beam_agents.errors import JournalError
 from beam_agents.journals.attempts import INTENT, AttemptRow, Ending, dump_fingerprint
 from beam_agents.journals.batcher import Batcher
 from beam_agents.journals.ownership import Heartbeat, Session
+from beam_agents.journals.record import identity
 from beam_agents.journals.redis.link import Command, RedisLink
 from beam_agents.journals.stored import Opening, Rows
 from beam_agents.ports import CallIdentity, Intent
 
-__all__ = ["RedisStore", "identity_arguments"]
+__all__ = ["RedisStore", "call_of", "identity_arguments"]
 
 
 class RedisStore:
@@ -33,6 +34,16 @@ class RedisStore:
         """See `AttemptStore.read`."""
         self._session.check()
         return self._rows(await self._batcher.submit(Command("read", self._link.keys(call))))
+
+    async def at_position(self, call: CallIdentity) -> list[CallIdentity]:
+        """See `AttemptStore.at_position`. Oldest first by when the latest request of each call began."""
+        self._session.check()
+        ends = self._link.keys(call)[1:]
+        keys = [key for key in await self._link.calls_at(call) if key != self._link.keys(call)[0]]
+        commands = [Command("summary", (key, *ends), (0,)) for key in keys]
+        found = [reply for reply in await self._link.run(commands) if len(reply) > 1] if commands else []
+        found.sort(key=lambda reply: int(reply[-1][10] or 0))
+        return [each for reply in found if (each := call_of(reply[0])) is not None]
 
     async def grant(self, call: CallIdentity) -> int | Rows:
         """See `AttemptStore.grant`."""
@@ -124,3 +135,12 @@ def identity_arguments(call: CallIdentity) -> tuple[Any, ...]:
         call.kind,
         dump_fingerprint(call.fingerprint),
     )
+
+
+def call_of(facts: list[Any]) -> CallIdentity | None:
+    """A call from the identity that the `summary` script gives; `None` when it is gone."""
+    if facts[1] is None:
+        return None
+    scope, call_id, entity_key, seq, step_index, model_id, kind, fingerprint = facts
+    texts = (model_id.decode(), kind.decode(), fingerprint.decode())
+    return identity((scope.decode(), call_id.decode(), entity_key, int(seq), int(step_index), *texts))

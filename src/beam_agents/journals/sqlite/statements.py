@@ -8,12 +8,17 @@ from collections.abc import Iterable
 from beam_agents.journals.attempts import CORRUPT, LOST, Ending, dump_fingerprint
 from beam_agents.ports import CallIdentity
 
-__all__ = ["ROWS_OF_CALL", "condemn", "finish", "insert_intent", "mark_lost", "withdraw"]
+__all__ = ["AT_POSITION", "ROWS_OF_CALL", "condemn", "finish", "insert_intent", "mark_lost", "withdraw"]
 
 ROWS_OF_CALL = """
 SELECT a.ordinal, a.state, a.error_type, a.status, a.usage, a.key_id, a.digest, a.response, s.lease_until_ms, a.session
 FROM attempts a LEFT JOIN sessions s ON a.state = 'intent' AND s.id = a.session
 WHERE a.scope = ? AND a.call_id = ? ORDER BY a.ordinal
+"""
+
+AT_POSITION = """
+SELECT scope, call_id, entity_key, seq, step_index, model_id, kind, fingerprint
+FROM attempts WHERE scope = ? AND entity_key = ? AND seq = ? ORDER BY id
 """
 
 _INSERT_INTENT = """

@@ -12,6 +12,7 @@ from typing import Any
 from beam_agents.errors import JournalOpenError
 from beam_agents.journals.attempts import INTENT, AttemptRow, Ending
 from beam_agents.journals.ownership import Session
+from beam_agents.journals.record import identity
 from beam_agents.journals.sqlite import statements
 from beam_agents.journals.sqlite.faults import at_opening, at_use
 from beam_agents.journals.sqlite.owner_lock import sweep
@@ -51,6 +52,15 @@ class SqliteStore:
             return self._rows(self._reader, call)
         except sqlite3.Error as error:
             raise at_use(self.shown, error) from error
+
+    async def at_position(self, call: CallIdentity) -> list[CallIdentity]:
+        """See `AttemptStore.at_position`."""
+        self._session.check()
+        try:
+            found = self._reader.execute(statements.AT_POSITION, (call.scope, call.entity_key, call.seq)).fetchall()
+        except sqlite3.Error as error:
+            raise at_use(self.shown, error) from error
+        return [identity(columns) for columns in found]
 
     def grant(self, call: CallIdentity) -> asyncio.Future[int | Rows]:
         """See `AttemptStore.grant`."""
