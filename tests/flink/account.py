@@ -86,7 +86,7 @@ def settle(
 
 
 def _number(letter: Mapping[str, Any]) -> int:
-    number: int = json.loads(letter["event"][1])["n"] if isinstance(letter["event"], list) else letter["event"]["n"]
+    number: int = json.loads(letter["event"])["n"]
     return number
 
 

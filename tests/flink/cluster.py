@@ -83,8 +83,19 @@ class FlinkCluster:
         self.task_managers.append(self._start("taskmanager"))
 
     def await_slots(self, count: int) -> None:
-        """Wait until `count` slots are registered."""
-        wait_until(lambda: self._alive("/overview") and self.rest("/overview")["slots-total"] >= count, 60, "slots")
+        """Wait until `count` slots are free."""
+        wait_until(lambda: self.is_up and self.rest("/overview")["slots-available"] >= count, 90, f"{count} free slots")
+
+    def mend(self) -> None:
+        """Have as many TaskManagers as there should be, with all slots free."""
+        while len(self.task_managers) < self.settings.task_managers:
+            self.start_task_manager()
+        self.await_slots(self.settings.task_managers * self.settings.slots)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the JobManager serves."""
+        return self._alive("/overview")
 
     def kill_job_manager(self) -> None:
         """`kill -9` the JobManager."""
@@ -136,13 +147,22 @@ class FlinkCluster:
             raise RuntimeError(f"flink {' '.join(arguments)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
         return done.stdout
 
-    def rest(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """GET from the REST interface, or POST when there is a body."""
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.rest_port}{path}",
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
+    def stop_with_savepoint(self, job: str) -> str:
+        """Stop a job; returns where its savepoint is."""
+        said = self.flink("stop", "-p", (self.root / "savepoints").as_uri(), job, limit_s=90)
+        found = re.search(r"Path: (\S+)", said)
+        if found is None:
+            raise RuntimeError(f"flink stop named no savepoint:\n{said[-2000:]}")
+        return found[1]
+
+    def last_checkpoint(self, job: str) -> Path:
+        """The newest retained checkpoint of a job."""
+        complete = (self.root / "checkpoints" / job).glob("chk-*/_metadata")
+        return max(complete, key=lambda path: int(path.parent.name.removeprefix("chk-"))).parent
+
+    def rest(self, path: str, *, method: str = "GET") -> Any:
+        """Ask the REST interface."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.rest_port}{path}", method=method)
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.loads(answer.read() or b"{}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from pyflink.common import Configuration, Encoder, Row, Types, WatermarkStrategy
+from pyflink.common import Configuration, Encoder, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import ProcessFunction, StreamExecutionEnvironment
 from pyflink.datastream.connectors.file_system import FileSink, OutputFileConfig, RollingPolicy
@@ -77,13 +77,10 @@ def main():
     timed = events.assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(EventTime())
     )
-    keyed = timed.map(
-        lambda text: Row(f"k{json.loads(text)['n'] % keys}", text),
-        output_type=Types.ROW([Types.STRING(), Types.STRING()]),
-    ).key_by(lambda row: row[0], key_type=Types.STRING())
+    keyed = timed.key_by(lambda text: f"k{json.loads(text)['n'] % keys}", key_type=Types.STRING())
 
-    async def agent(ctx, row):
-        return await ask(ctx, json.loads(row[1]))
+    async def agent(ctx, text):
+        return await ask(ctx, json.loads(text))
 
     config = AgentConfig(
         "openai:proof",
