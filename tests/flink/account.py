@@ -12,6 +12,8 @@ from typing import Any
 __all__ = ["Account", "read_lines", "settle"]
 
 EPOCH_MS = 1_700_000_000_000
+SPACING_MS = 40
+_ENDED = ("Lost", "CancelledError")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class Account:
         repeats: answers beyond the first to the same prompt.
         undelivered: answers whose asker was gone.
         in_doubt: requests that the traces call in doubt.
+        lost: those of them whose process ended before the answer was journaled, killed or shut down.
         recovered: committed calls that were answered from the journal.
         outputs, dead_letters: committed activations by kind.
         outputs_exact: every event came out exactly once, as output or dead letter.
@@ -39,6 +42,7 @@ class Account:
     repeats: int
     undelivered: int
     in_doubt: int
+    lost: int
     recovered: int
     outputs: int
     dead_letters: int
@@ -73,6 +77,7 @@ def settle(
         repeats=sum(count - 1 for count in answers.values()),
         undelivered=sum(one["undelivered"] and one["status"] == 200 for one in served),
         in_doubt=sum(one["outcome"] == "in_doubt" for call in calls for one in _attempts(call)),
+        lost=sum(one.get("error") in _ENDED for call in calls for one in _attempts(call)),
         recovered=sum(call["attributes"].get("beam_agents.replay") == "journal" for call in calls),
         outputs=len(main),
         dead_letters=len(errors),
@@ -80,7 +85,7 @@ def settle(
         seq_gapless=_gapless(main, errors),
         request_drift=_request_drift(calls, served, _prompts(main, errors)),
         token_drift=_token_drift(calls, served),
-        wrong_times=sum(one["time"] != EPOCH_MS + one["n"] * 1000 for one in main),
+        wrong_times=sum(one["time"] != EPOCH_MS + one["n"] * SPACING_MS for one in main),
         late=sum(one["late"] for one in main),
     )
 

@@ -52,6 +52,7 @@ class Endpoint:
         self._slow_one_in = slow_one_in
         self._seen: Counter[str] = Counter()
         self._dead_until = 0.0
+        self._answers = 0
         self.log: list[Served] = []
 
     def application(self) -> web.Application:
@@ -86,7 +87,8 @@ class Endpoint:
             return web.Response(status=500)
         if fault is not None:
             return web.json_response({"error": {"message": "a fault on purpose", "type": "fault"}}, status=fault)
-        served.id, served.tokens = f"answer-{len(self.log)}", 10 + self._draw("tokens", prompt) % 50
+        self._answers += 1
+        served.id, served.tokens = f"answer-{self._answers}", 10 + self._draw("tokens", prompt) % 50
         return web.json_response(_answer(served, body["model"]))
 
     async def tell(self, request: web.Request) -> web.Response:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import time
 import urllib.request
@@ -79,7 +81,7 @@ class Run:
         shape = self.shape
         arguments = {
             "endpoint": f"http://127.0.0.1:{self._endpoint_port}/v1",
-            "journal": f"redis://127.0.0.1:{self._redis_port}/0",
+            "journal": f"redis://127.0.0.1:{self._redis_port}/0?lease_s=5",
             "out": str(self.root / "out"),
             "events": shape.events,
             "rate": shape.rate,
@@ -144,8 +146,13 @@ class Run:
         count: int = self.cluster.checkpoints(self.job)["counts"]["completed"]
         return count
 
-    def note_kill(self, pids: Sequence[int]) -> None:
-        """Remember how many calls of these processes are open right now."""
+    def note_kill(self, pids: Sequence[int], *, freeze: bool) -> None:
+        """Remember how many calls of these processes the endpoint has open right now.
+
+        With `freeze` they are stopped first, so that the number is that of the kill.
+        """
+        for pid in pids if freeze else ():
+            os.kill(pid, signal.SIGSTOP)
         ports = _ports_of(pids)
         open_calls = [one for one in self.served() or () if one["ended"] is None and one["port"] in ports]
         self.in_flight_at_kill = len(open_calls)
