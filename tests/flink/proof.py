@@ -148,7 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
     shutil.rmtree(given.root, ignore_errors=True)
     found: list[dict[str, Any]] = []
     planned = [(row, seed) for row in given.rows for seed in range(given.first_seed, given.first_seed + given.times)]
-    settings = Settings(given.python.absolute(), limit_s=120 + 180 * len(planned))
+    settings = Settings(given.python.absolute(), limit_s=120 + 260 * len(planned))
     given.root.mkdir(parents=True)
     os.environ["PROOF_KEY"] = "not-a-secret"  # the TaskManagers hand it on to their workers
     with FlinkCluster(given.root.absolute() / "cluster", settings) as cluster:

@@ -11,14 +11,14 @@ from pyflink.common import Row
 from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain, TimerService
 from pyflink.datastream.state import StateTtlConfig, ValueState, ValueStateDescriptor
 
-from beam_agents.activation import Agent, AgentConfig, DeadLetter, Outcome, Scope, resources_for
+from beam_agents.activation import Agent, AgentConfig, AgentContext, Outcome, Scope, resources_for
 from beam_agents.activation.cell import read_cell, write_cell
 from beam_agents.activation.in_flight import Base, InFlight, Waiting
 from beam_agents.flink.events import decode_event, encode_event
 from beam_agents.flink.metrics import AgentMetrics
 from beam_agents.flink.polling import Polling
 from beam_agents.flink.types import BYTES
-from beam_agents.proto import AgentCell, TraceEvent
+from beam_agents.proto import AgentCell
 
 __all__ = ["AgentFunction", "Tags", "require_key"]
 
@@ -69,7 +69,7 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         if self._ttl is not None:
             descriptor.enable_time_to_live(self._ttl)
         self._state: ValueState = runtime_context.get_state(descriptor)
-        self._flights = _flights_for(self._agent, self._config, self._namespace)
+        self._flights = _flights_for(_converting(self._agent, self._to_output), self._config, self._namespace)
         self._polling = Polling()
         self._metrics = AgentMetrics(runtime_context)
 
@@ -162,14 +162,6 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def _emitted(self, outcome: Outcome, queued: AgentCell.QueuedEvent) -> list[Any]:
         letter, micros = outcome.dead_letter, queued.event_time_micros
-        time_ms = _NO_TIME_MS if micros == _NO_TIME_MICROS else micros // 1000
-        emitted: list[Any] = []
-        if letter is None:
-            try:
-                emitted = [Row(time_ms, self._to_output(value)) for value in outcome.outputs]
-            except Exception as error:
-                calls = tuple(event for event in outcome.trace_events if event.event_type == TraceEvent.LLM_CALL)
-                letter = DeadLetter.of(outcome.position, decode_event(queued.event), error, calls)
         if letter is not None and self._config.on_error == "raise":
             raise RuntimeError(
                 f"the activation of key {letter.entity_key!r} seq {letter.seq} failed with {letter.error_type}: "
@@ -178,8 +170,9 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._metrics.record(outcome)
         if letter is not None:
             return [(self._tags.errors, orjson.dumps(letter.to_json()).decode())]
+        time_ms = _NO_TIME_MS if micros == _NO_TIME_MICROS else micros // 1000
         traces = [(self._tags.traces, event.SerializeToString()) for event in outcome.trace_events]
-        return [*emitted, *traces]
+        return [*(Row(time_ms, value) for value in outcome.outputs), *traces]
 
     def _store(self, key: bytes, cell: AgentCell, timers: TimerService) -> None:
         self._state.update(write_cell(cell))
@@ -192,6 +185,17 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
     def _look_again(self, key: bytes, timers: TimerService, *, progressed: bool) -> None:
         now_ms = timers.current_processing_time()
         timers.register_processing_time_timer(self._polling.renew(key, now_ms, progressed=progressed))
+
+
+def _converting(agent: Agent, to_output: Callable[[Any], Any]) -> Agent:
+    """The agent with outputs of the declared type; another type is an error of the activation."""
+
+    async def converted(ctx: AgentContext, event: Any) -> Any:
+        result = await agent(ctx, event)
+        ctx.outputs[:] = map(to_output, ctx.outputs)
+        return None if result is None else to_output(result)
+
+    return converted
 
 
 _tables: dict[tuple[str, str, int], InFlight] = {}

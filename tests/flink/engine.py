@@ -1,0 +1,141 @@
+"""A stand-in for Flink's side of a keyed function: state, timers and metrics of one subtask, in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Engine"]
+
+FINAL_MS = 2**63 - 1
+
+
+@dataclass
+class Engine:
+    """Calls a keyed function as Flink does; time moves only when told to."""
+
+    function: Any
+    event_time: Any
+    processing_time: Any
+    now_ms: int = 1_000
+    key: Any = None
+    cells: dict[Any, bytes] = field(default_factory=dict)
+    timers: dict[str, set[tuple[int, Any]]] = field(default_factory=lambda: {"event": set(), "processing": set()})
+    counters: Counter[str] = field(default_factory=Counter)
+    fired: int = 0
+
+    def open(self) -> Engine:
+        """Open the function, as a new worker process does."""
+        self.function.open(_Runtime(self))
+        return self
+
+    def element(self, key: Any, value: Any, time_ms: int | None) -> list[Any]:
+        """An element arrives."""
+        self.key = key
+        return list(self.function.process_element(value, _Context(self, time_ms)))
+
+    def advance(self, ms: int) -> list[Any]:
+        """Let processing time pass; timers that are due fire, those that they set included."""
+        self.now_ms += ms
+        outputs: list[Any] = []
+        while due := sorted(timer for timer in self.timers["processing"] if timer[0] <= self.now_ms):
+            outputs += self._fire("processing", due[0], self.processing_time)
+        return outputs
+
+    def finish(self) -> list[Any]:
+        """The input ends: every event-time timer fires, in order."""
+        outputs: list[Any] = []
+        while self.timers["event"]:
+            outputs += self._fire("event", min(self.timers["event"]), self.event_time)
+        return outputs
+
+    def _fire(self, domain: str, timer: tuple[int, Any], time_domain: Any) -> list[Any]:
+        self.timers[domain].discard(timer)
+        self.fired += 1
+        self.key = timer[1]
+        return list(self.function.on_timer(timer[0], _Context(self, timer[0], time_domain)))
+
+
+@dataclass
+class _Context:
+    engine: Engine
+    time_ms: int | None
+    domain: Any = None
+
+    def get_current_key(self) -> Any:
+        return self.engine.key
+
+    def timestamp(self) -> int | None:
+        return self.time_ms
+
+    def time_domain(self) -> Any:
+        return self.domain
+
+    def timer_service(self) -> _Timers:
+        return _Timers(self.engine)
+
+
+@dataclass
+class _Timers:
+    engine: Engine
+
+    def current_processing_time(self) -> int:
+        return self.engine.now_ms
+
+    def register_processing_time_timer(self, ms: int) -> None:
+        self.engine.timers["processing"].add((ms, self.engine.key))
+
+    def register_event_time_timer(self, ms: int) -> None:
+        self.engine.timers["event"].add((ms, self.engine.key))
+
+    def delete_event_time_timer(self, ms: int) -> None:
+        self.engine.timers["event"].discard((ms, self.engine.key))
+
+
+@dataclass
+class _Runtime:
+    engine: Engine
+
+    def get_state(self, descriptor: Any) -> _State:
+        return _State(self.engine)
+
+    def get_metrics_group(self) -> _Metrics:
+        return _Metrics(self.engine)
+
+
+@dataclass
+class _State:
+    engine: Engine
+
+    def value(self) -> bytes | None:
+        return self.engine.cells.get(self.engine.key)
+
+    def update(self, value: bytes) -> None:
+        self.engine.cells[self.engine.key] = value
+
+
+@dataclass
+class _Metrics:
+    engine: Engine
+
+    def add_group(self, name: str) -> _Metrics:
+        return self
+
+    def counter(self, name: str) -> _Metric:
+        return _Metric(self.engine, name)
+
+    def distribution(self, name: str) -> _Metric:
+        return _Metric(self.engine, name)
+
+
+@dataclass
+class _Metric:
+    engine: Engine
+    name: str
+
+    def inc(self, count: int) -> None:
+        self.engine.counters[self.name] += count
+
+    def update(self, value: int) -> None:
+        self.engine.counters[self.name] = value

@@ -1,0 +1,216 @@
+"""The keyed function on a stand-in of Flink's side. Runs where PyFlink is installed (requirements/flink.txt)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("pyflink")
+
+from pyflink.common import Types
+from pyflink.datastream import OutputTag, TimeDomain
+
+from beam_agents.activation import AgentConfig, DeadLetter
+from beam_agents.activation.cell import read_cell
+from beam_agents.flink.events import to_text
+from beam_agents.flink.function import AgentFunction, Tags
+from beam_agents.flink.types import BYTES
+from beam_agents.proto import TraceEvent
+from beam_agents.testing import FakeLLM, match_any, respond_with
+from beam_agents.values import DecodedResponse, TokenUsage
+from tests.flink.engine import Engine
+
+TAGS = Tags(OutputTag("traces", BYTES()), OutputTag("errors", Types.STRING()))
+NO_TIME_MS = -(2**63)
+
+
+def decode(data):
+    return DecodedResponse(TokenUsage(3, 4, 7), data.decode())
+
+
+def engine_for(agent, **given):
+    model = FakeLLM([(match_any(), respond_with(b"answer"))])
+    config = AgentConfig(provider=lambda: model, decode=decode, **given)
+    function = AgentFunction(agent, config, "test", TAGS, to_text, None)
+    return Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).open(), model
+
+
+def restored(engine):
+    """Another process, with the state of `engine`: nothing in memory."""
+    given = engine.function
+    again = AgentFunction(given._agent, replace(given._config), "test", TAGS, to_text, None)
+    timers = {domain: set(held) for domain, held in engine.timers.items()}
+    return Engine(
+        again,
+        engine.event_time,
+        engine.processing_time,
+        now_ms=engine.now_ms,
+        cells=dict(engine.cells),
+        timers=timers,
+    ).open()
+
+
+def values(outputs):
+    return [(one[0], json.loads(one[1])) for one in outputs if not isinstance(one[0], OutputTag)]
+
+
+def tagged(outputs, tag):
+    return [one[1] for one in outputs if isinstance(one[0], OutputTag) and one[0].tag_id == tag.tag_id]
+
+
+def settled(engine):
+    """Let time pass until nothing waits any more; what came out."""
+    outputs = []
+    for _ in range(400):
+        outputs += engine.advance(100)
+        if not engine.timers["processing"]:
+            return outputs
+        threading.Event().wait(0.005)
+    raise AssertionError("the function still waits")
+
+
+async def counting(ctx, event):
+    ctx.state = (ctx.state or 0) + 1
+    result = await ctx.complete(f"about {event}")
+    return [event, ctx.seq, ctx.state, result.text]
+
+
+def test_outputs_come_in_order_at_the_times_of_their_events():
+    engine, _ = engine_for(counting)
+    early = [one for n in range(3) for one in engine.element("k", f"e{n}", 50 + n)]
+    found = values(early + settled(engine))
+    assert found == [(50 + n, [f"e{n}", n, n + 1, "answer"]) for n in range(3)]
+
+
+def test_the_event_is_durable_before_its_call_ends():
+    go = threading.Event()
+
+    async def waiting(ctx, event):
+        await asyncio.to_thread(go.wait, 10)
+
+    engine, _ = engine_for(waiting)
+    engine.element("k", {"a": 1}, 7)
+    cell = read_cell(engine.cells["k"])
+    go.set()
+    assert [(one.seq, one.event_time_micros, one.event) for one in cell.queue] == [(0, 7000, b'j{"a":1}')]
+    assert settled(engine)[-1][0].tag_id == "traces"
+
+
+def test_state_output_and_traces_change_in_one_step():
+    engine, _ = engine_for(counting)
+    outputs = engine.element("k", "e", 1) + settled(engine)
+    cell = read_cell(engine.cells["k"])
+    assert (cell.next_seq, cell.next_position, cell.agent_state, len(cell.queue)) == (1, 1, b"1", 0)
+    traces = [TraceEvent.FromString(data) for data in tagged(outputs, TAGS.traces)]
+    assert [trace.event_type for trace in traces] == [TraceEvent.ACTIVATION, TraceEvent.LLM_CALL]
+    assert engine.counters["activations"] == 1
+    assert engine.counters["input_tokens"] == 3
+
+
+def test_an_idle_key_leaves_no_timer_behind():
+    engine, _ = engine_for(counting)
+    engine.element("k", "e", 1)
+    settled(engine)
+    assert engine.timers == {"event": set(), "processing": set()}
+
+
+def test_what_is_missing_after_a_restart_is_started_again():
+    engine, _ = engine_for(counting)
+    first = values(engine.element("k", "e0", 1) + settled(engine))
+    lost = values(engine.element("k", "e1", 2))
+    again = restored(engine)
+    assert first + lost + values(settled(again)) == [(1, ["e0", 0, 1, "answer"]), (2, ["e1", 1, 2, "answer"])]
+
+
+def test_a_restart_with_a_journal_asks_no_question_twice(tmp_path):
+    engine, model = engine_for(counting, journal=f"sqlite:///{tmp_path}/journal.db")
+    engine.element("k", "e0", 1)
+    before = restored(engine)
+    settled(engine)
+    assert values(settled(before)) == [(1, ["e0", 0, 1, "answer"])]
+    assert model.call_count == 1
+
+
+def test_the_end_of_the_input_waits_for_everything():
+    engine, _ = engine_for(counting, max_in_flight=2)
+    early = [one for n in range(40) for one in engine.element(f"k{n % 20}", n, n)]
+    outputs = values(early + engine.finish())
+    assert sorted(time_ms for time_ms, _ in outputs) == list(range(40))
+    assert {(time_ms, told[0]) for time_ms, told in outputs} == {(n, n) for n in range(40)}
+
+
+def test_a_failed_activation_becomes_a_dead_letter_and_keeps_the_position():
+    async def failing(ctx, event):
+        if event == "bad":
+            raise ValueError("no")
+        return ctx.seq
+
+    engine, _ = engine_for(failing)
+    outputs = engine.element("k", "bad", 1) + engine.element("k", "good", 2) + settled(engine)
+    (letter,) = (DeadLetter.from_json(json.loads(text)) for text in tagged(outputs, TAGS.errors))
+    assert (letter.entity_key, letter.seq, letter.event, letter.error_type) == (b"k", 0, "bad", "ValueError")
+    assert values(outputs) == [(2, 1)]
+    assert engine.counters["dead_letters"] == 1
+
+
+def test_an_output_of_another_type_becomes_a_dead_letter():
+    async def odd(ctx, event):
+        ctx.state = 1
+        return object()
+
+    engine, _ = engine_for(odd)
+    outputs = engine.element("k", "e", 1) + settled(engine)
+    (letter,) = (DeadLetter.from_json(json.loads(text)) for text in tagged(outputs, TAGS.errors))
+    assert (letter.error_type, letter.event) == ("TypeError", "e")
+    assert read_cell(engine.cells["k"]).agent_state == b""
+
+
+def test_on_error_raise_fails_the_job():
+    async def failing(ctx, event):
+        raise ValueError("no")
+
+    engine, _ = engine_for(failing, on_error="raise")
+    with pytest.raises(RuntimeError, match=r"key b'k' seq 0 failed with ValueError: no; on_error='raise'"):
+        assert not engine.element("k", "e", 1) + settled(engine)
+
+
+def test_events_without_a_time_stay_without_one():
+    engine, _ = engine_for(counting)
+    outputs = engine.element("k", "e", NO_TIME_MS) + settled(engine)
+    assert [time_ms for time_ms, _ in values(outputs)] == [NO_TIME_MS]
+
+
+def test_a_position_from_the_event_is_answered_from_committed_state():
+    async def asking(ctx, event):
+        return [ctx.seq, (await ctx.complete("the same")).cache_hit]
+
+    engine, model = engine_for(asking, sequence=lambda event: event)
+    outputs = engine.element("k", 7, 1) + settled(engine) + engine.element("k", 7, 2) + settled(engine)
+    assert [told for _, told in values(outputs)] == [[7, False], [7, True]]
+    assert model.call_count == 1
+
+
+def test_a_key_that_waits_long_costs_few_timers():
+    go = threading.Event()
+
+    async def waiting(ctx, event):
+        await asyncio.to_thread(go.wait, 10)
+
+    engine, _ = engine_for(waiting)
+    engine.element("k", "e", 1)
+    for _ in range(600):
+        engine.advance(100)
+    fired = engine.fired
+    go.set()
+    settled(engine)
+    assert fired <= 75
+
+
+def test_other_keys_are_refused_with_advice():
+    engine, _ = engine_for(counting)
+    with pytest.raises(TypeError, match=r"keys must be str or bytes, not int: use key_by"):
+        engine.element(3, "e", 1)
