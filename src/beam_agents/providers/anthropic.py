@@ -44,7 +44,7 @@ def decode_anthropic(body: bytes) -> DecodedResponse:
     content = answer.get("content")
     if not isinstance(content, list):
         raise ResponseDecodeError("the answer is not an Anthropic message: it has no list of content blocks")
-    blocks = [block for block in content if isinstance(block, Mapping)]
+    blocks = [block for block in content if isinstance(block, dict)]
     texts = [block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)]
     text = "".join(texts) if texts else None
     stop = as_text(answer.get("stop_reason"))

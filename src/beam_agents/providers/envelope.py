@@ -82,7 +82,7 @@ def error_envelope(body: Any, succeeded: bool) -> Envelope | None:
 
     In a success an answer's own fields win, so that a stray `error` beside them does not cost a paid answer.
     """
-    if not isinstance(body, Mapping):
+    if not isinstance(body, dict):
         return None
     if succeeded and any(isinstance(body.get(name), list) and body[name] for name in ("choices", "candidates")):
         return _choice_error(body)
@@ -96,7 +96,7 @@ def error_envelope(body: Any, succeeded: bool) -> Envelope | None:
     if _first(body.get("errors")):
         return _read(_first(body["errors"]), body)
     base = body.get("base_resp")
-    if isinstance(base, Mapping) and base.get("status_code"):
+    if isinstance(base, dict) and base.get("status_code"):
         return _read({"code": base["status_code"], "message": base.get("status_msg")}, body)
     if "detail" in body or _is_coded(body) or (not succeeded and body):
         return _read({**body, "message": body.get("message") or body.get("msg") or body.get("detail")}, body)
@@ -111,8 +111,8 @@ def _is_coded(body: Mapping[str, Any]) -> bool:
 def _choice_error(body: Mapping[str, Any]) -> Envelope | None:
     """A gateway's report that the model behind it failed: `{"choices": [{"error": {...}, "message": ...}]}`."""
     first = body["choices"][0] if body.get("choices") else None
-    error = first.get("error") if isinstance(first, Mapping) else None
-    return _read(error, body) if isinstance(error, Mapping) and error else None
+    error = first.get("error") if isinstance(first, dict) else None
+    return _read(error, body) if isinstance(error, dict) and error else None
 
 
 def _first(value: Any) -> Any:
@@ -120,7 +120,7 @@ def _first(value: Any) -> Any:
 
 
 def _read(error: Any, body: Mapping[str, Any]) -> Envelope:
-    if not isinstance(error, Mapping):
+    if not isinstance(error, dict):
         code = body.get("code")
         return Envelope(code=code, message=error, status=_status_of(code))
     kind = error.get("status") or error.get("type") or body.get("type")

@@ -53,10 +53,10 @@ def decode_gemini(body: bytes) -> DecodedResponse:
     candidate = candidates[0] if isinstance(candidates, list) and candidates else None
     if candidate is None:
         return _blocked_prompt(answer)
-    if not isinstance(candidate, Mapping) or not ("content" in candidate or candidate.get("finishReason")):
+    if not isinstance(candidate, dict) or not ("content" in candidate or candidate.get("finishReason")):
         raise ResponseDecodeError("the answer's first candidate has neither content nor finishReason")
     found = counts_of(candidate.get("content")).get("parts")
-    parts = [part for part in found if isinstance(part, Mapping)] if isinstance(found, list) else []
+    parts = [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
     texts = [part["text"] for part in parts if isinstance(part.get("text"), str) and not part.get("thought")]
     calls = tuple(_tool_call(part, index) for index, part in enumerate(parts) if _is_call(part))
     finish = as_text(candidate.get("finishReason"))
@@ -142,7 +142,7 @@ def _calling(choice: Any) -> dict[str, Any]:
 
 
 def _is_call(part: Mapping[str, Any]) -> bool:
-    return isinstance(part.get("functionCall"), Mapping)
+    return isinstance(part.get("functionCall"), dict)
 
 
 def _tool_call(part: Mapping[str, Any], index: int) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def parse_answer(body: bytes) -> Mapping[str, Any]:
         answer = parse_body(body)
     except ValueError as error:
         raise ResponseDecodeError("the answer is not JSON") from error
-    if not isinstance(answer, Mapping):
+    if not isinstance(answer, dict):
         raise ResponseDecodeError(f"the answer is a JSON {type(answer).__name__}, not an object")
     return answer
 

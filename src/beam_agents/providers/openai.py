@@ -34,8 +34,8 @@ def decode_openai(body: bytes) -> DecodedResponse:
     answer = parse_answer(body)
     choices = answer.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, Mapping) else None
-    if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
         raise ResponseDecodeError("the answer is not a chat completion: it has no choices[0].message")
     refusal = message.get("refusal") or _joined(message.get("content"), ("refusal",), "refusal")
     said = choice.get("finish_reason")
@@ -119,7 +119,7 @@ def _joined(content: object, kinds: tuple[str, ...], name: str) -> str | None:
     found = [
         part[name]
         for part in parts
-        if isinstance(part, Mapping) and part.get("type") in kinds and isinstance(part.get(name), str)
+        if isinstance(part, dict) and part.get("type") in kinds and isinstance(part.get(name), str)
     ]
     return "".join(found) if found else None
 
@@ -132,7 +132,7 @@ def _finish(vendor_finish: str | None, refused: bool) -> str | None:
 
 def _tool_calls(message: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     calls = message.get("tool_calls")
-    return tuple(call for call in calls if isinstance(call, Mapping)) if isinstance(calls, list) else ()
+    return tuple(call for call in calls if isinstance(call, dict)) if isinstance(calls, list) else ()
 
 
 def _usage(answer: Mapping[str, Any]) -> TokenUsage | None:

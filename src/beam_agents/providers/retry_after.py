@@ -78,9 +78,9 @@ def _date_ms(said: str, response_date: str, now_ms: int | None) -> float | None:
 
 
 def _body_hint_ms(body: Any) -> float | None:
-    error = body.get("error") if isinstance(body, Mapping) else None
-    if not isinstance(error, Mapping):
-        error = body if isinstance(body, Mapping) else {}
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        error = body if isinstance(body, dict) else {}
     for found in (
         _retry_info_ms(error.get("details")),
         _number(error.get("retry_after_ms")),
@@ -95,8 +95,8 @@ def _body_hint_ms(body: Any) -> float | None:
 def _retry_info_ms(details: object) -> float | None:
     """`google.rpc.RetryInfo.retryDelay`: "1.5s", or an object of seconds and nanos."""
     for detail in details if isinstance(details, list) else ():
-        delay = detail.get("retryDelay") if isinstance(detail, Mapping) else None
-        if isinstance(delay, Mapping):
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, dict):
             seconds, nanos = _scaled(delay.get("seconds", 0), 1_000.0), _scaled(delay.get("nanos", 0), 1e-6)
             return None if seconds is None or nanos is None else seconds + nanos
         if isinstance(delay, str):

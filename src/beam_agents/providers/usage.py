@@ -13,13 +13,14 @@ __all__ = ["count", "counts_of", "total_usage"]
 
 def count(value: object) -> int | None:
     """A token count from a number or a numeric string, or `None` when it is not one."""
-    if isinstance(value, bool):
+    if value is None:
         return None
     if isinstance(value, str):
         value = _from_text(value)
     if isinstance(value, float):
         value = int(value) if math.isfinite(value) and value == int(value) else None
-    return value if isinstance(value, int) and 0 <= value < 2**63 else None
+    # `type`, because a boolean is an int too.
+    return value if type(value) is int and 0 <= value < 2**63 else None
 
 
 def _from_text(value: str) -> float | int | None:
@@ -33,7 +34,7 @@ def _from_text(value: str) -> float | int | None:
 
 def counts_of(value: Any) -> Mapping[str, Any]:
     """`value` when it is an object, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def total_usage(
