@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 import traceback
@@ -150,6 +151,7 @@ def main(arguments: list[str] | None = None) -> int:
     planned = [(row, seed) for row in given.rows for seed in range(given.first_seed, given.first_seed + given.times)]
     settings = Settings(given.python.absolute(), limit_s=120 + 260 * len(planned))
     given.root.mkdir(parents=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a terminated proof still ends its processes
     os.environ["PROOF_KEY"] = "not-a-secret"  # the TaskManagers hand it on to their workers
     with FlinkCluster(given.root.absolute() / "cluster", settings) as cluster:
         for row, seed in planned:

@@ -17,7 +17,7 @@ from pyflink.datastream import OutputTag, TimeDomain
 from beam_agents.activation import AgentConfig, DeadLetter
 from beam_agents.activation.cell import read_cell
 from beam_agents.flink.events import to_text
-from beam_agents.flink.function import AgentFunction, Tags
+from beam_agents.flink.function import AgentFunction, Step, Tags
 from beam_agents.flink.types import BYTES
 from beam_agents.proto import TraceEvent
 from beam_agents.testing import FakeLLM, match_any, respond_with
@@ -35,14 +35,14 @@ def decode(data):
 def engine_for(agent, **given):
     model = FakeLLM([(match_any(), respond_with(b"answer"))])
     config = AgentConfig(provider=lambda: model, decode=decode, **given)
-    function = AgentFunction(agent, config, "test", TAGS, to_text, None)
+    function = AgentFunction(agent, config, Step("test", "test", TAGS, to_text))
     return Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).open(), model
 
 
 def restored(engine):
     """Another process, with the state of `engine`: nothing in memory."""
     given = engine.function
-    again = AgentFunction(given._agent, replace(given._config), "test", TAGS, to_text, None)
+    again = AgentFunction(given._agent, replace(given._config), given._step)
     timers = {domain: set(held) for domain, held in engine.timers.items()}
     return Engine(
         again,

@@ -20,12 +20,13 @@ from beam_agents.flink.polling import Polling
 from beam_agents.flink.types import BYTES
 from beam_agents.proto import AgentCell
 
-__all__ = ["AgentFunction", "Tags", "require_key"]
+__all__ = ["AgentFunction", "Step", "Tags", "require_key"]
 
 _FINAL_MS = 2**63 - 1
 _START_AT_END_MS, _COMMIT_AT_END_MS = _FINAL_MS - 2, _FINAL_MS - 1
 _NO_TIME_MICROS = -(2**63)
 _NO_TIME_MS = -(2**63)
+_MOST_MICROS = 2**63 - 1
 _LOOK_AHEAD = 64
 _ROOM_S = 1.0
 
@@ -38,6 +39,25 @@ class Tags:
     errors: OutputTag
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a job.
+
+    Attributes:
+        uid: names it within the job.
+        namespace: scopes its positions and journal records.
+        tags: where traces and dead letters go.
+        to_output: turns what an agent emits into the declared type.
+        ttl: when the state of an idle key is dropped.
+    """
+
+    uid: str
+    namespace: str
+    tags: Tags
+    to_output: Callable[[Any], Any]
+    ttl: StateTtlConfig | None = None
+
+
 class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
     """Runs `agent` for each event of a key, in order; emits `Row(event time in ms, output)`.
 
@@ -47,29 +67,19 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
     journal answers what was answered before.
     """
 
-    def __init__(
-        self,
-        agent: Agent,
-        config: AgentConfig,
-        namespace: str,
-        tags: Tags,
-        to_output: Callable[[Any], Any],
-        ttl: StateTtlConfig | None,
-    ) -> None:
+    def __init__(self, agent: Agent, config: AgentConfig, step: Step) -> None:
         self._agent = agent
         self._config = config
-        self._namespace = namespace
-        self._tags = tags
-        self._to_output = to_output
-        self._ttl = ttl
+        self._step = step
+        self._tags = step.tags
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Called by Flink on the worker."""
         descriptor = ValueStateDescriptor("beam_agents.cell", BYTES())
-        if self._ttl is not None:
-            descriptor.enable_time_to_live(self._ttl)
+        if self._step.ttl is not None:
+            descriptor.enable_time_to_live(self._step.ttl)
         self._state: ValueState = runtime_context.get_state(descriptor)
-        self._flights = _flights_for(_converting(self._agent, self._to_output), self._config, self._namespace)
+        self._flights = _flights_for(self._agent, self._config, self._step)
         self._polling = Polling()
         self._metrics = AgentMetrics(runtime_context)
 
@@ -126,12 +136,7 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
     def _enqueue(self, cell: AgentCell, event: Any, time_ms: int | None) -> None:
         sequence = self._config.sequence
         seq = cell.next_position if sequence is None else sequence(event)
-        has_time = time_ms is not None and time_ms != _NO_TIME_MS
-        cell.queue.add(
-            seq=seq,
-            event_time_micros=time_ms * 1000 if has_time and time_ms is not None else _NO_TIME_MICROS,
-            event=encode_event(event),
-        )
+        cell.queue.add(seq=seq, event_time_micros=_to_micros(time_ms), event=encode_event(event))
         cell.next_position = max(cell.next_position, seq + 1)
 
     def _advance(self, key: bytes, cell: AgentCell) -> list[Any]:
@@ -187,6 +192,12 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         timers.register_processing_time_timer(self._polling.renew(key, now_ms, progressed=progressed))
 
 
+def _to_micros(time_ms: int | None) -> int:
+    if time_ms is None or time_ms == _NO_TIME_MS:
+        return _NO_TIME_MICROS
+    return max(-_MOST_MICROS, min(time_ms * 1000, _MOST_MICROS))
+
+
 def _converting(agent: Agent, to_output: Callable[[Any], Any]) -> Agent:
     """The agent with outputs of the declared type; another type is an error of the activation."""
 
@@ -201,13 +212,15 @@ def _converting(agent: Agent, to_output: Callable[[Any], Any]) -> Agent:
 _tables: dict[tuple[str, str, int], InFlight] = {}
 
 
-def _flights_for(agent: Agent, config: AgentConfig, namespace: str) -> InFlight:
+def _flights_for(agent: Agent, config: AgentConfig, step: Step) -> InFlight:
     """One table for each step of a job and process, so that a task that restarts here finds its flights."""
     resources = resources_for(config)
-    name = (config.identity, namespace, id(resources))
+    name = (config.identity, step.uid, id(resources))
     found = _tables.get(name)
     if found is None:
-        found = _tables[name] = InFlight(agent, resources, Scope(namespace), decode_event)
+        found = _tables[name] = InFlight(
+            _converting(agent, step.to_output), resources, Scope(step.namespace), decode_event
+        )
     return found
 
 

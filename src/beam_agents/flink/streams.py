@@ -12,7 +12,7 @@ from pyflink.datastream.state import StateTtlConfig
 from beam_agents.activation import Agent, AgentConfig, require_agent
 from beam_agents.activation.agent import agent_name
 from beam_agents.flink.events import to_text, unchanged
-from beam_agents.flink.function import AgentFunction, Tags
+from beam_agents.flink.function import AgentFunction, Step, Tags
 from beam_agents.flink.types import BYTES, timed
 
 __all__ = ["AgentStreams", "run_agent"]
@@ -68,12 +68,11 @@ def run_agent(
     namespace = config.namespace or name
     tags = Tags(OutputTag("beam_agents.traces", BYTES()), OutputTag("beam_agents.errors", Types.STRING()))
     to_output, kept_type = (to_text, Types.STRING()) if output_type is None else (unchanged, output_type)
+    step = Step(uid or namespace, namespace, tags, to_output, state_ttl)
     committed = (
-        keyed_stream.process(
-            AgentFunction(agent, config, namespace, tags, to_output, state_ttl), output_type=timed(kept_type)
-        )
+        keyed_stream.process(AgentFunction(agent, config, step), output_type=timed(kept_type))
         .name(f"agent {name}")
-        .uid(uid or namespace)
+        .uid(step.uid)
     )
     strategy = watermarks or _trailing(config.activation_timeout_s)
     main = committed.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(_EventTime())).map(
