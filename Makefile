@@ -67,13 +67,27 @@ coverage: $(VENV)/installed-test  ## the unit tests, with branch coverage
 bench: $(VENV)/installed-all  ## the benchmarks behind the numbers in docs/
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+.PHONY: flink
+flink: .venv-flink/installed  ## agents on a real Flink cluster, faults included (Python 3.11, Java 17, redis-server; 20 minutes)
+	@.venv-flink/bin/python -m pytest -q tests/flink
+	@.venv-flink/bin/python -m tests.flink.proof $(ARGS)
+
+.venv-flink/installed: requirements/flink.txt
+	@command -v python3.11 java redis-server > /dev/null || { \
+	    echo "make flink needs python3.11, java (17) and redis-server;" >&2; \
+	    echo "on Debian or Ubuntu: apt-get install python3.11-venv openjdk-17-jre-headless redis-server" >&2; exit 2; }
+	@python3.11 -m venv .venv-flink
+	@echo "Installing PyFlink into .venv-flink (0.9 GB, the first time takes minutes) ..."
+	@.venv-flink/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
 .PHONY: pins
 pins:  ## compile requirements/*.txt again from pyproject.toml (needs uv)
 	@requirements/compile
 
 .PHONY: clean
 clean:  ## remove the venvs and everything that tests and demo leave behind
-	rm -rf .venv .venv-python3.* .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf .venv .venv-python3.* .venv-flink .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 
 # --- the venv -------------------------------------------------------------------------------------
 

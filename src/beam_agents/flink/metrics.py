@@ -23,7 +23,7 @@ class AgentMetrics:
 
     def record(self, outcome: Outcome) -> None:
         """Count a committed activation or a dead letter, and the calls of either."""
-        self._count("activations" if outcome.committed else "dead_letters", 1)
+        self._count("activations_committed" if outcome.committed else "activations_failed", 1)
         letter = outcome.dead_letter
         events = outcome.trace_events if letter is None else letter.trace_events
         calls = [event for event in events if event.event_type == TraceEvent.LLM_CALL]
