@@ -6,12 +6,12 @@ import logging
 import os
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from beam_agents.cli.commands import demo, doctor, report, run
-from beam_agents.cli.ending import DEBUG
+from beam_agents.cli.ending import DEBUG, leave
 from beam_agents.cli.invocation import Invocation
 
 __all__ = ["app", "run_app"]
@@ -27,14 +27,18 @@ app = typer.Typer(
 )
 
 
-def run_app(arguments: list[str] | None = None) -> None:
+def run_app(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line. Everything after `--` goes to Beam. Bad input is one sentence and exit code 2."""
     given = sys.argv[1:] if arguments is None else arguments
     beam_arguments: tuple[str, ...] = ()
     if "run" in given and "--" in given:
         at = given.index("--")
         given, beam_arguments = given[:at], tuple(given[at + 1 :])
-    app(args=given, prog_name="beam-agents", obj=Invocation(beam_arguments))
+    try:
+        app(args=given, prog_name="beam-agents", obj=Invocation(beam_arguments))
+    except SystemExit as ended:
+        leave(ended.code if isinstance(ended.code, int) else 0)
+    leave(0)
 
 
 @app.callback()

@@ -7,12 +7,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from typing import NoReturn
 
 import typer
 
 from beam_agents.cli.complaint import Complaint
 
-__all__ = ["BAD_INPUT", "DEBUG", "STOPPED", "exit_with"]
+__all__ = ["BAD_INPUT", "DEBUG", "STOPPED", "exit_with", "leave"]
 
 BAD_INPUT = 2
 STOPPED = 130
@@ -21,13 +22,17 @@ DEBUG = "BEAM_AGENTS_DEBUG"
 
 
 def exit_with(work: Callable[[], int]) -> None:
-    """Do `work` and end the process with the exit code that it returns."""
-    code = _code_of(work)
+    """Do `work` and end the command with the exit code that it returns."""
+    raise typer.Exit(_code_of(work))
+
+
+def leave(code: int) -> NoReturn:
+    """End the process, at once where threads of Beam's workers would hold it."""
     sys.stdout.flush()
     sys.stderr.flush()
-    if _threads_left():
-        os._exit(code)  # Beam's worker threads would hold the process
-    raise typer.Exit(code)
+    if any(not one.daemon and one is not threading.main_thread() for one in threading.enumerate()):
+        os._exit(code)
+    raise SystemExit(code)
 
 
 def _code_of(work: Callable[[], int]) -> int:
@@ -52,7 +57,3 @@ def _say(message: str, cause: BaseException | None) -> None:
     if os.environ.get(DEBUG) and cause is not None:
         traceback.print_exception(cause)
     typer.secho(f"Error: {message}", fg="red", err=True)
-
-
-def _threads_left() -> bool:
-    return any(not one.daemon and one is not threading.main_thread() for one in threading.enumerate())

@@ -65,14 +65,16 @@ def _run_here(options: RunOptions, plan: RunPlan, account: RunAccount) -> None:
     )
     resources = resources_for(plan.config)
     display = display_for(Console(stderr=True), account.events, quiet=options.quiet, now_ms=_now_ms)
-    signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         with display:
             while not work.is_over(_LOOK_S):
                 display.update(account, _vitals(resources))
     except KeyboardInterrupt:
         _stop(plan, account, files, work, resources)
+    signal.signal(signal.SIGTERM, before)
     if work.error is not None:
+        close_activation_loop()
         for file in files:
             file.abandon()
         raise Complaint(_failure(work.error, plan)) from work.error

@@ -74,6 +74,7 @@ class CountingProxy:
         self.count = WireCount()
         self.plan = plan
         self._upstream = upstream
+        self._changed = threading.Condition()
         self._seen: Counter[bytes] = Counter()
         self._served: set[bytes] = set()
         self._loop = asyncio.new_event_loop()
@@ -86,6 +87,11 @@ class CountingProxy:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+    def wait_until_served(self, answers: int, timeout_s: float) -> bool:
+        """Wait until the model has given so many answers; whether it has."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.count.served >= answers, timeout_s)
 
     def snapshot(self) -> WireCount:
         """A copy of the count so far."""
@@ -163,7 +169,9 @@ class CountingProxy:
         if answer.status != 200 or not isinstance(answer.body, bytes):
             return
         usage = orjson.loads(answer.body).get("usage") or {}
-        self.count.served += 1
+        with self._changed:
+            self.count.served += 1
+            self._changed.notify_all()
         self.count.input_tokens += usage.get("prompt_tokens", 0)
         self.count.output_tokens += usage.get("completion_tokens", 0)
         self.count.served_twice += digest in self._served

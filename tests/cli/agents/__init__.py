@@ -1,0 +1,1 @@
+"""Agents that the command line's tests run."""
