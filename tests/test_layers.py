@@ -16,9 +16,9 @@ ROOT = Path(beam_agents.__file__).parent
 GROUND = {"errors", "values", "ports", "proto", "attributes"}
 ADAPTERS = {"providers", "journals", "exporters"}
 MAY_IMPORT = {
-    **{name: GROUND for name in GROUND},
+    **dict.fromkeys(GROUND, GROUND),
     "testing": GROUND,
-    **{name: GROUND for name in ADAPTERS},
+    **dict.fromkeys(ADAPTERS, GROUND),
     "report": GROUND | {"exporters"},
     "model": GROUND,
     "activation": GROUND | ADAPTERS | {"model"},
