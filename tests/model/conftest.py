@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,7 @@ from beam_agents.ports import LLMClient
 from beam_agents.testing import FakeLLM, ManualClock, RecordingSink, RecordingSleep
 
 KEY = b"customer-1"
+_LONGEST_TEST_S = 30
 
 
 def answer(text: str | None = "hello", prompt: int = 10, completion: int = 5, **more: Any) -> bytes:
@@ -98,3 +100,20 @@ class Bench:
 @pytest.fixture
 def bench() -> Callable[..., Bench]:
     return Bench
+
+
+def _too_long(signum: int, frame: object) -> None:
+    pytest.fail(f"still running after {_LONGEST_TEST_S} s: something waits for what never comes")
+
+
+@pytest.fixture(autouse=True)
+def _no_test_hangs() -> Iterator[None]:
+    """A broken facade may wait for ever; that is a failure like any other."""
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(_LONGEST_TEST_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

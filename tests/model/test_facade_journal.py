@@ -30,6 +30,7 @@ from tests.model.parts import GatedLLM, NoteJournal, ScriptedLLM, settle
 from tests.model.test_spec_scenarios import key_of, serving, trip
 
 DOWN = JournalError("the store is down")
+_LONGEST_CALL_S = 10  # an intent that nobody ends is waited for without end; that is a failure, not a wait
 
 
 @pytest.fixture(params=["double", "memory"])
@@ -46,7 +47,8 @@ async def journal(request):
 
 async def call(bench: Bench, journal, text: str = "hi", **options):
     seq = options.pop("seq", 0)
-    return await bench.facade(journal=journal, **options).complete(ask(text), entity_key=KEY, seq=seq)
+    async with asyncio.timeout(_LONGEST_CALL_S):
+        return await bench.facade(journal=journal, **options).complete(ask(text), entity_key=KEY, seq=seq)
 
 
 def log_of(bench: Bench) -> list[tuple[str, str, str | None]]:
