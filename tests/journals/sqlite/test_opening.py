@@ -87,6 +87,18 @@ async def test_a_locked_journal_opens_once_the_lock_is_gone(tmp_path: Path) -> N
     assert await kept(path) == b"kept"
 
 
+async def test_a_journal_that_is_there_opens_and_is_read_while_another_process_holds_it_locked(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await filled(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        journal = open_journal(f"sqlite:///{path}?busy_ms=10")
+        finding = await journal.find(CALL)
+        other.execute("ROLLBACK")
+    await journal.aclose()
+    assert finding.answer is not None
+
+
 async def test_a_damaged_file(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     await filled(path)

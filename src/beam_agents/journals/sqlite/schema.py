@@ -174,8 +174,10 @@ class SqliteFile:
             raise damage
 
     def _configure(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        mode = _write_ahead(connection)
+        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        if mode != "wal":  # what is there already opens also while another process holds it locked
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+            mode = _write_ahead(connection)
         if mode != "wal":
             raise JournalOpenError(
                 f"{self.shown} cannot be opened: this file system does not allow write-ahead logging; use a local disk"
