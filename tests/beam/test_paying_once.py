@@ -123,3 +123,10 @@ def test_a_runner_that_runs_each_bundle_twice_pays_once() -> None:
     pipeline | beam.Create(pairs) | RunAgent(scripted.greeter, config(journal="memory://twice"))
     pipeline.run()
     assert scripted.llm.call_count == 20
+
+
+def test_a_journal_that_cannot_be_opened_fails_the_pipeline_and_makes_no_dead_letters(run: Any) -> None:
+    scripted.answer_all()
+    with pytest.raises(Exception, match=r"journal\.db cannot be opened: the directory .* does not exist"):
+        run([("a", 1), ("b", 2)], scripted.greeter, config(journal="sqlite:////nowhere/at/all/journal.db"))
+    assert (scripted.llm.call_count, scripted.kept["errors"]) == (0, [])

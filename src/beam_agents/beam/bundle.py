@@ -17,6 +17,7 @@ from beam_agents.activation.resources import Resources
 from beam_agents.activation.run import Activation, Outcome, run_activation
 from beam_agents.activation.staging import Position, Scope
 from beam_agents.beam.state import CellValue
+from beam_agents.errors import JournalOpenError
 
 __all__ = ["Bundle", "Finished", "Lane", "Pending"]
 
@@ -142,6 +143,9 @@ class Bundle:
             outcome = await self._outcome(lane, pending.event)
         finally:
             self.resources.admission.leave(lane)
+        if isinstance(outcome.error, JournalOpenError):  # it is no fault of the event, and would strike every one
+            self._fail(outcome.error)
+            return
         if outcome.dead_letter is not None and self.resources.config.on_error == "raise":
             self._fail(_bundle_failure(outcome))
             return
