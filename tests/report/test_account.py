@@ -101,6 +101,12 @@ def test_a_discarded_answer_that_a_later_run_commits_is_recovered() -> None:
     assert classes(gathering.account) == {"recovered": 1}
 
 
+def test_an_answer_from_the_journal_that_ends_on_a_dead_letter_is_discarded() -> None:
+    gathering = Gathering(PRICES)
+    gathering.add_dead_letter(Letter.from_json(dead_letter(call(replay="journal", billed=False))))
+    assert classes(gathering.account) == {"discarded": 1}
+
+
 def test_calls_of_a_dead_letter_without_events_are_booked_by_their_class() -> None:
     gathering = Gathering(PRICES)
     usage = {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6}

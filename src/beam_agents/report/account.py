@@ -79,7 +79,8 @@ class Account:
                 call.trace_id, call.attempt_id or repr(call.span_id), SpendClass.DISCARDED, call.model, paid
             )
         elif call.replay == "journal" and call.attempt_id:
-            self.add_request(call.trace_id, call.attempt_id, SpendClass.RECOVERED, call.model, paid)
+            spend = SpendClass.RECOVERED if committed else SpendClass.DISCARDED
+            self.add_request(call.trace_id, call.attempt_id, spend, call.model, paid)
         if call.stored:
             self.saved.setdefault(call.replay, Tally()).add(paid)
         return paid
