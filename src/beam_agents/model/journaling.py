@@ -165,9 +165,11 @@ class Journaling:
                 return await operation()
             except JournalOpenError:
                 raise
-            except JournalError:
+            except JournalError as error:
                 if self.deadline_ms is None or not self._may_wait(pause_ms):
                     raise
+                if pause_ms == _FIRST_PAUSE_MS:
+                    _log.warning("the journal failed; trying again until the deadline: %s", error)
             await self.sleep(pause_ms)
             pause_ms = min(pause_ms * 2, _LONGEST_PAUSE_MS)
 
