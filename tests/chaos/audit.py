@@ -20,11 +20,12 @@ from beam_agents.report.dead_letters import Letter
 from beam_agents.report.gather import Gathering
 from tests.chaos.books import Entry, Outputs
 
-__all__ = ["Attempt", "Audit", "account_of", "audit", "journal_attempts"]
+__all__ = ["Attempt", "Audit", "Kills", "account_of", "audit", "journal_attempts"]
 
 ANSWERED = ("billed", "recovered", "discarded")
 _RANK = {"billed": 4, "recovered": 3, "discarded": 2, "in_doubt": 1, "failed": 0}
-_GRACE_S = 2.0
+_SOCKET_S = 0.5
+"""How long a request may lie in a socket whose client is dead before the endpoint reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,21 @@ class Attempt:
     def call(self) -> str:
         """The call that it was made for."""
         return self.id.rpartition(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Kills:
+    """When workers died. A call is in flight until its answer is durable: `durable_s` at most after it was given."""
+
+    at: tuple[float, ...]
+    durable_s: float = 1.0
+
+    def flight_s(self, entry: Entry) -> float | None:
+        """How long after the answer was given the worker died; `None` when no kill came while it was in flight."""
+        late = [
+            kill - entry.ended for kill in self.at if entry.arrived - _SOCKET_S <= kill <= entry.ended + self.durable_s
+        ]
+        return max(0.0, min(late)) if late else None
 
 
 @dataclass(slots=True)
@@ -119,7 +135,7 @@ def _kept(call: str, ordinal: int, state: str, usage: str, status: int | None, e
     return Attempt(f"{call}:{ordinal}", spend, tokens, status, error)
 
 
-def audit(ledger: Sequence[Entry], outputs: Outputs, kept: Sequence[Attempt], kills: Sequence[float]) -> Audit:
+def audit(ledger: Sequence[Entry], outputs: Outputs, kept: Sequence[Attempt], kills: Kills) -> Audit:
     """Match every request of the ledger with exactly one attempt of the account."""
     found = Audit(requests=len(ledger))
     account = account_of(outputs, kept)
@@ -130,13 +146,13 @@ def audit(ledger: Sequence[Entry], outputs: Outputs, kept: Sequence[Attempt], ki
     for attempt in account.values():
         by_call[attempt.call][1].append(attempt)
     found.calls = len(by_call)
-    for call, (entries, attempts) in by_call.items():
-        _match(found, call, entries, attempts, kills)
+    for entries, attempts in by_call.values():
+        _match(found, entries, attempts, kills)
     _hold_reports_against(found, account, outputs)
     return found
 
 
-def _match(found: Audit, call: str, entries: list[Entry], attempts: list[Attempt], kills: Sequence[float]) -> None:
+def _match(found: Audit, entries: list[Entry], attempts: list[Attempt], kills: Kills) -> None:
     answered = [attempt for attempt in attempts if attempt.spend in ANSWERED]
     found.paid_twice += max(0, len(answered) - 1)
     left = list(entries)
@@ -164,7 +180,7 @@ def _match(found: Audit, call: str, entries: list[Entry], attempts: list[Attempt
             doubtful.pop()
         else:
             found.problem(
-                f"the endpoint served request {entry.serial} ({entry.kind}) for {entry.subject}: no attempt tells of it",
+                f"request {entry.serial} ({entry.kind}) for {entry.subject} was served: no attempt tells of it",
                 max(1, entry.input_tokens + entry.output_tokens),
             )
     for attempt in failed:
@@ -172,17 +188,15 @@ def _match(found: Audit, call: str, entries: list[Entry], attempts: list[Attempt
             found.problem(f"{attempt.id} failed with status {attempt.status}: the endpoint never said that")
 
 
-def _note_repeat(found: Audit, entry: Entry, kills: Sequence[float]) -> None:
+def _note_repeat(found: Audit, entry: Entry, kills: Kills) -> None:
     """A good answer that nobody has: its process must have died with the call in flight."""
     found.repeats += 1
-    flights = [
-        max(0.0, kill - entry.ended) for kill in kills if entry.arrived - _GRACE_S <= kill <= entry.ended + _GRACE_S
-    ]
-    if not flights:
+    flight_s = kills.flight_s(entry)
+    if flight_s is None:
         found.repeats_outside_flight += 1
         found.problem(f"answer {entry.serial} for {entry.subject} was lost, and no kill explains it", 0)
-        return
-    found.longest_flight_s = max(found.longest_flight_s, min(flights))
+    else:
+        found.longest_flight_s = max(found.longest_flight_s, flight_s)
 
 
 def _hold_reports_against(found: Audit, account: dict[str, Attempt], outputs: Outputs) -> None:
@@ -199,5 +213,5 @@ def _hold_reports_against(found: Audit, account: dict[str, Attempt], outputs: Ou
         tokens = sum(sum(attempt.tokens or (0,)) for attempt in ours)
         if (len(ours), tokens) != (theirs.requests, theirs.tokens):
             found.problem(
-                f"the report says {theirs.requests} {spend.value} of {theirs.tokens} tokens, not {len(ours)} of {tokens}"
+                f"the report says {theirs.requests} {spend} of {theirs.tokens} tokens, not {len(ours)} of {tokens}"
             )

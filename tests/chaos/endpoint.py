@@ -5,7 +5,7 @@ real provider would bill. Which request meets which fault is a pure function of 
 of arrival does not matter. An answer differs from every other one, as a model's would: text and tokens tell its
 serial number.
 
-Run as `python -m tests.chaos.endpoint --ledger FILE --seed N`; prints its port.
+Started by `processes.endpoint`; prints its port.
 """
 
 from __future__ import annotations
@@ -153,25 +153,24 @@ def _reset(request: web.Request) -> None:
         request.transport.abort()
 
 
-async def _serve(options: argparse.Namespace) -> None:
-    with Path(options.ledger).open("a") as ledger:
-        endpoint = Endpoint(ledger, options.seed, options.faults, (options.low_ms, options.high_ms))
-        runner = web.AppRunner(endpoint.app(), access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
-        await site.start()
-        print(runner.addresses[0][1], flush=True)
-        await asyncio.Event().wait()
+async def _serve(endpoint: Endpoint) -> None:
+    runner = web.AppRunner(endpoint.app(), access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+    print(runner.addresses[0][1], flush=True)
+    await asyncio.Event().wait()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--ledger", required=True)
-    parser.add_argument("--seed", default="1")
-    parser.add_argument("--faults", type=float, default=0.15)
-    parser.add_argument("--low-ms", type=float, default=40)
-    parser.add_argument("--high-ms", type=float, default=160)
-    asyncio.run(_serve(parser.parse_args()))
+    parser.add_argument("--seed", required=True)
+    parser.add_argument("--faults", type=float, required=True)
+    parser.add_argument("--low-ms", type=float, required=True)
+    parser.add_argument("--high-ms", type=float, required=True)
+    options = parser.parse_args()
+    with Path(options.ledger).open("a") as ledger:
+        asyncio.run(_serve(Endpoint(ledger, options.seed, options.faults, (options.low_ms, options.high_ms))))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from beam_agents.model import CircuitBreaker, LlmFacade, ReplayCache, RetryPolic
 from beam_agents.ports import Journal
 from beam_agents.testing import ManualClock
 from beam_agents.values import DecodedResponse, LlmRequest, TokenUsage
-from tests.chaos.audit import Audit, audit, journal_attempts
+from tests.chaos.audit import Audit, Kills, audit, journal_attempts
 from tests.chaos.books import Outputs
 from tests.chaos.fuse import Blow, Fuse, FusedClient, FusedJournal, FusedSleep, Server
 
@@ -54,7 +54,7 @@ class World:
         return open_journal(f"sqlite:///{self.path}?synchronous=NORMAL", now_ms=self.clock, owner=owner)
 
     def audit(self) -> Audit:
-        return audit(self.server.ledger, self.outputs, journal_attempts(self.path), [0.0])
+        return audit(self.server.ledger, self.outputs, journal_attempts(self.path), Kills((0.0,)))
 
 
 @contextmanager
