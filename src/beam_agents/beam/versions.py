@@ -8,7 +8,7 @@ import apache_beam
 
 __all__ = ["TESTED_BEAM_MINORS", "is_tested", "needs_official_api"]
 
-TESTED_BEAM_MINORS = ("2.77",)
+TESTED_BEAM_MINORS = ("2.76", "2.77")
 """Minor versions that `tests/beam/test_contract.py` passes on."""
 
 
