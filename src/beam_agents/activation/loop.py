@@ -62,10 +62,11 @@ class ActivationLoop:
     def stalled_s(self) -> float:
         """For how many seconds the loop has served nothing, as far as earlier calls of this tell; 0 when it does."""
         now_s = time.monotonic()  # noqa: TID251 - part of the one real clock
-        if self._pinged_at_s is None:
-            self._pinged_at_s = now_s
+        pinged_at_s = self._pinged_at_s  # read once: the loop's thread answers at any moment
+        if pinged_at_s is None:
+            pinged_at_s = self._pinged_at_s = now_s
             self.post(self._answer_ping)
-        return now_s - self._pinged_at_s
+        return now_s - pinged_at_s
 
     def where(self) -> str:
         """The innermost line that the loop's thread is at, for people."""
