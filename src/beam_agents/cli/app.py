@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from beam_agents.cli.commands import demo, doctor, report, run
+from beam_agents.cli.commands import demo, doctor, journal, report, run
 from beam_agents.cli.ending import DEBUG, leave
 from beam_agents.cli.invocation import Invocation
 
@@ -58,3 +58,4 @@ for command, example in (
     (doctor.doctor, doctor.EXAMPLE),
 ):
     app.command(epilog=f"Example:  [cyan]{example}[/]")(command)
+app.add_typer(journal.journal, name="journal", epilog=f"Example:  [cyan]{journal.EXAMPLE}[/]")

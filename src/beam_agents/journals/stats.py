@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from beam_agents.journals.attempts import CORRUPT, LOST
@@ -76,12 +77,19 @@ class JournalStats:
     size_bytes: int
 
 
-async def stats(reader: JournalReader, where: RecordFilter = EVERYTHING) -> JournalStats:
-    """Count the records that `where` means. Reads all of them, but no answers."""
+async def stats(
+    reader: JournalReader,
+    where: RecordFilter = EVERYTHING,
+    *,
+    also: Callable[[JournalRecord], None] | None = None,
+) -> JournalStats:
+    """Count the records that `where` means. Reads all of them, but no answers; `also` is shown each."""
     tallies: dict[tuple[str, str, str], Tally] = {}
     calls: set[tuple[str, str]] = set()
     total, oldest, newest = Tally(), None, None
     async for record in reader.records(where):
+        if also is not None:
+            also(record)
         call = record.call
         calls.add((call.scope, call.call_id))
         group = (call.scope, call.kind, call.model_id)
