@@ -53,10 +53,10 @@ def test_stats_count_and_price(beam_agents: Command, journal: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
     assert (told["calls"], told["requests"], told["answered"], told["failed"], told["in_doubt"]) == (4, 5, 3, 1, 1)
-    assert (told["input_tokens"], told["money"], told["currency"]) == (2_000_000, "0.21", "USD")
+    assert (told["input_tokens"], told["money"], told["currency"]) == (2_000_000, "0.210", "USD")
     assert (told["models_without_price"], told["answers_without_price"]) == (["home-made"], 1)
     of = {(one["namespace"], one["model"]): one for one in told["by_model"]}
-    assert of[RUN, "gpt-4o-mini"]["money"] == "0.21"  # 1M at $0.15 and 0.1M at $0.60, on that day
+    assert of[RUN, "gpt-4o-mini"]["money"] == "0.210"  # 1M at $0.15 and 0.1M at $0.60, on that day
     assert of[RUN, "home-made"]["money"] is None
     assert "money" not in of["other", ""]
 
