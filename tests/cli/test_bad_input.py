@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import AGENTS, Command, environment
+from tests.cli.running import AGENTS, Command, environment
 
 SORT = f"{AGENTS}:sort"
 LOCAL = ("--model=openai:m", "--base-url=http://127.0.0.1:9/v1")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam_agents.cli.local.proxy import CountingProxy
-from tests.cli.conftest import AGENTS, Command, lines_of
+from tests.cli.running import AGENTS, Command, lines_of
 
 
 def test_a_report_of_a_run(beam_agents: Command, tickets: Path, proxy: CountingProxy) -> None:

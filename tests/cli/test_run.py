@@ -11,7 +11,7 @@ import pytest
 
 from beam_agents.cli.local.faults import FaultPlan
 from beam_agents.cli.local.proxy import CountingProxy
-from tests.cli.conftest import AGENTS, Command, command_line, environment, lines_of
+from tests.cli.running import AGENTS, Command, command_line, environment, lines_of
 
 
 def arguments(tickets: Path, proxy: CountingProxy, *more: str, agent: str = "sort") -> list[str]:
