@@ -16,10 +16,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TESTS := $(BIN)/python -m pytest
 UNIT := -m 'not services and not local_model'
 ARGS :=
+export PATH := $(CURDIR)/.parts/node_modules/.bin:$(PATH)
 
 .PHONY: help
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
 
 # --- the two commands -----------------------------------------------------------------------------
 
@@ -39,6 +40,10 @@ test-all: test test-services test-pythons  ## all tests; a missing part fails an
 .PHONY: test-services
 test-services: $(VENV)/installed-all  ## the tests that need servers, other runtimes or the real local model
 	@$(TESTS) -q -m 'services or local_model' $(ARGS)
+
+.PHONY: parts
+parts:  ## install what test-all needs from other registries (apt-get when root, npm)
+	@.ci/parts
 
 .PHONY: test-pythons
 test-pythons:  ## the unit tests on every supported Python that is on this machine
