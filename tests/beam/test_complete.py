@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
@@ -12,8 +13,9 @@ from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from pydantic import BaseModel
 
-from beam_agents import Complete, FacadeModelHandler
+from beam_agents import AgentConfig, Complete, FacadeModelHandler
 from beam_agents.activation.dead_letter import DeadLetter
+from beam_agents.errors import SchemaNotExpressibleError
 from beam_agents.model import LlmRequest, OutputSchemaError
 from beam_agents.testing import match_any, match_contains, respond_with
 from tests.beam import scripted
@@ -174,3 +176,22 @@ def test_a_failed_example_fails_the_batch_when_told_to() -> None:
     scripted.llm.add_rule(match_any(), respond_with(orjson.dumps({"text": "no json", "usage": [1, 1]})))
     with pytest.raises((RuntimeError, OutputSchemaError), match="not valid JSON"):
         _infer(FacadeModelHandler(config(on_error="raise"), output_schema=Verdict), ["bad"])
+
+
+class FreeKeys(BaseModel):
+    tags: dict[str, str]
+
+
+@pytest.mark.parametrize(
+    "construct",
+    [
+        lambda config: Complete(str, config, output_schema=FreeKeys),
+        lambda config: FacadeModelHandler(config, output_schema=FreeKeys),
+    ],
+)
+def test_a_schema_that_the_vendor_cannot_be_asked_for_fails_at_construction(
+    construct: Callable[[AgentConfig], Any],
+) -> None:
+    with pytest.raises(SchemaNotExpressibleError, match="field 'tags'"):
+        construct(AgentConfig("openai:m"))
+    assert construct(AgentConfig("gemini:m")) is not None

@@ -11,7 +11,7 @@ from apache_beam.coders import Coder
 from pydantic import BaseModel
 
 from beam_agents.activation.asking import Messages
-from beam_agents.activation.completion import Completion, element_key
+from beam_agents.activation.completion import Completion, element_key, require_expressible
 from beam_agents.activation.config import AgentConfig
 from beam_agents.activation.dead_letter import DeadLetter
 from beam_agents.activation.resources import resources_for
@@ -44,6 +44,7 @@ class Complete(beam.PTransform):  # type: ignore[misc]
 
     Raises:
         TypeError: when something cannot be sent to workers, or is not of the right kind.
+        SchemaNotExpressibleError: when the vendor of `config.model` cannot be asked for `output_schema`.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Complete(beam.PTransform):  # type: ignore[misc]
             raise TypeError(f"to_request must take an element and return what to ask, but is {to_request!r}")
         if not isinstance(config, AgentConfig):
             raise TypeError(f"config must be an AgentConfig, not {type(config).__name__}")
+        require_expressible(output_schema, config)
         self._agent = Completion(to_request, to_output or _pair, output_schema, reask)
         self._config = config
         require_picklable("Complete", (self._agent, config))

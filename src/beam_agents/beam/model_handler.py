@@ -14,7 +14,7 @@ from apache_beam.ml.inference.base import ModelHandler, PredictionResult
 from pydantic import BaseModel
 
 from beam_agents.activation.asking import Messages
-from beam_agents.activation.completion import Completion, element_key
+from beam_agents.activation.completion import Completion, element_key, require_expressible
 from beam_agents.activation.config import AgentConfig
 from beam_agents.activation.resources import Resources, resources_for
 from beam_agents.activation.run import Activation, Outcome, run_activation
@@ -41,6 +41,9 @@ class FacadeModelHandler(ModelHandler):  # type: ignore[misc]
         output_schema: Pydantic model that each answer must satisfy.
         reask: how often to ask again after an answer that does not satisfy it.
         max_batch_size: examples in a batch; by default `config.max_in_flight`.
+
+    Raises:
+        SchemaNotExpressibleError: when the vendor of `config.model` cannot be asked for `output_schema`.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class FacadeModelHandler(ModelHandler):  # type: ignore[misc]
         size = config.max_in_flight if max_batch_size is None else max_batch_size
         super().__init__(max_batch_size=size)
         self._config = config
+        require_expressible(output_schema, config)
         self._completion = Completion(to_request or _itself, _result, output_schema, reask)
         require_picklable("FacadeModelHandler", (self._completion, config))
 

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from beam_agents.cli.commands import demo, doctor, journal, report, run
+from beam_agents.cli.commands import demo, doctor, journal, report, run, schema
 from beam_agents.cli.ending import DEBUG, leave
 from beam_agents.cli.invocation import Invocation
 
@@ -56,6 +56,7 @@ for command, example in (
     (demo.demo, demo.EXAMPLE),
     (report.report, report.EXAMPLE),
     (doctor.doctor, doctor.EXAMPLE),
+    (schema.schema, schema.EXAMPLE),
 ):
     app.command(epilog=f"Example:  [cyan]{example}[/]")(command)
 app.add_typer(journal.journal, name="journal", epilog=f"Example:  [cyan]{journal.EXAMPLE}[/]")
