@@ -42,7 +42,7 @@ Decode: TypeAlias = Callable[[bytes], DecodedResponse]
 """Reads a provider's verbatim bytes. Raises `ResponseDecodeError` for bytes without the promised shape."""
 
 DivergencePolicy: TypeAlias = Literal["warn", "strict"]
-"""What to do when an activation asks something else than an earlier run did at that position: pay and say so, or fail."""
+"""What to do when an activation asks something else than a run before did at that position: pay and say so, or fail."""
 
 InDoubtPolicy: TypeAlias = Literal["repay", "fail", "defer"]
 """What to do when an earlier process died with a request in flight: pay again, fail, or leave it for later."""

@@ -1,5 +1,5 @@
 """Fixtures of the command line's tests."""
 
-from tests.cli.running import tickets
+from tests.cli.running import AGENTS, Command, tickets
 
-__all__ = ["tickets"]
+__all__ = ["AGENTS", "Command", "tickets"]

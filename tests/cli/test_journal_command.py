@@ -12,7 +12,7 @@ from beam_agents.journals import open_journal
 from beam_agents.ports import CallIdentity, Intent
 from beam_agents.testing import ManualClock
 from beam_agents.values import TokenUsage
-from tests.cli.conftest import Command
+from tests.cli.running import Command
 
 URI = "sqlite:///journal.db"
 BEGAN = 1_790_000_000_000

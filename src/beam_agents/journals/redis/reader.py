@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 from beam_agents.journals.attempts import INTENT, AttemptRow
 from beam_agents.journals.record import (
