@@ -2,7 +2,7 @@
 
 An example that needs what a unit test has not (a cluster, a vendor's key) stands below a comment
 `<!-- not run here: why -->`; it is compiled only, and its imports are resolved. `await` may stand outside functions,
-and an empty `journal.db` lies in the folder.
+an empty `journal.db` lies in the folder, and a scripted stand-in takes the place of OpenAI's models.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ WITH_CODE = [page for page in PAGES if examples(page)]
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
-def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: str) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{stand_in}/v1")
     asyncio.run(open_journal("sqlite:///journal.db").aclose())
     namespace: dict[str, object] = {"__name__": f"docs_{page.stem}"}
     for example in examples(page):
