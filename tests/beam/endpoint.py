@@ -13,12 +13,13 @@ from aiohttp import web
 class CountingEndpoint:
     """Answers every request, except that each `failing_every`-th is refused with 503."""
 
-    def __init__(self, *, failing_every: int = 0) -> None:
+    def __init__(self, *, failing_every: int = 0, answer: str = "hello") -> None:
         self.served = 0
         self.failed = 0
         self.tokens = 0
         self.url = ""
         self._failing_every = failing_every
+        self._answer = answer
         self._arrived = 0
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -46,7 +47,7 @@ class CountingEndpoint:
         answer = {
             "id": f"answer-{self.served}",
             "model": body["model"],
-            "choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": "hello"}}],
+            "choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": self._answer}}],
             "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
         }
         return web.json_response(answer)

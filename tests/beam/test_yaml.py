@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import orjson
 import pytest
+import yaml
 from apache_beam.coders import RowCoder, registry
-from apache_beam.yaml.yaml_transform import YamlTransform
+from apache_beam.yaml.yaml_provider import parse_providers
+from apache_beam.yaml.yaml_transform import YamlTransform, expand_pipeline
+from apache_beam.yaml.yaml_utils import SafeLineLoader
 
 from beam_agents.activation.dead_letter import DeadLetter
 from beam_agents.beam.rows import DeadLetterRow, TraceRow, dead_letter_row, trace_row
@@ -51,7 +56,6 @@ def _run(transform: str) -> None:
 
 def _providers() -> Any:
     import yaml
-    from apache_beam.yaml.yaml_provider import parse_providers
 
     return parse_providers("", yaml.safe_load(PROVIDERS)["providers"])
 
@@ -97,6 +101,22 @@ def test_an_answer_without_the_fields_is_an_error() -> None:
         """)
     assert [row.reason for row in scripted.kept["errors"]] == ["invalid_json"] * 2
     assert scripted.kept["output"] == []
+
+
+def test_the_pipeline_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "beam.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "tickets.csv").write_text("id,text\n1,It crashes\n2,It crashes again\n")
+    monkeypatch.chdir(tmp_path)
+    with CountingEndpoint(answer='{"category": "bug", "urgent": true}') as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+        with beam.Pipeline(options=options("FnApiRunner")) as pipeline:
+            expand_pipeline(pipeline, yaml.load(block, Loader=SafeLineLoader))
+    written = [orjson.loads(line) for path in tmp_path.glob("sorted.json*") for line in path.read_bytes().splitlines()]
+    assert sorted(written, key=lambda row: row["id"]) == [
+        {"id": 1, "text": "It crashes", "category": "bug", "urgent": True},
+        {"id": 2, "text": "It crashes again", "category": "bug", "urgent": True},
+    ]
 
 
 @pytest.mark.parametrize("event", [{"a": [1]}, (1, 2)])
