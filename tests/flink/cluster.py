@@ -149,20 +149,28 @@ class FlinkCluster:
 
     def stop_with_savepoint(self, job: str) -> str:
         """Stop a job; returns where its savepoint is."""
-        said = self.flink("stop", "-p", (self.root / "savepoints").as_uri(), job, limit_s=90)
-        found = re.search(r"Path: (\S+)", said)
-        if found is None:
-            raise RuntimeError(f"flink stop named no savepoint:\n{said[-2000:]}")
-        return found[1]
+        asked = self.rest(f"/jobs/{job}/stop", body={"targetDirectory": (self.root / "savepoints").as_uri()})
+        path = f"/jobs/{job}/savepoints/{asked['request-id']}"
+        wait_until(lambda: self.rest(path)["status"]["id"] == "COMPLETED", 60, "the savepoint")
+        done = self.rest(path)["operation"]
+        if "location" not in done:
+            raise RuntimeError(f"there is no savepoint: {str(done)[:2000]}")
+        location: str = done["location"]
+        return location
 
     def last_checkpoint(self, job: str) -> Path:
         """The newest retained checkpoint of a job."""
         complete = (self.root / "checkpoints" / job).glob("chk-*/_metadata")
         return max(complete, key=lambda path: int(path.parent.name.removeprefix("chk-"))).parent
 
-    def rest(self, path: str, *, method: str = "GET") -> Any:
-        """Ask the REST interface."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.rest_port}{path}", method=method)
+    def rest(self, path: str, *, method: str | None = None, body: Mapping[str, Any] | None = None) -> Any:
+        """Ask the REST interface: GET, or POST when there is a body."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.rest_port}{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+            method=method,
+        )
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.loads(answer.read() or b"{}")
 

@@ -99,7 +99,7 @@ def job_manager(run: Run) -> None:
 def rescale(run: Run) -> None:
     """Stopped with a savepoint, started again from it with twice the parallelism."""
     run.submit()
-    run.await_calls(0.4)
+    run.await_calls(0.3)
     savepoint = run.cluster.stop_with_savepoint(run.job)
     run.submit(options=["-s", savepoint], parallelism=run.shape.parallelism * 2)
 
