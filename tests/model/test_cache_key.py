@@ -329,4 +329,6 @@ def test_ordinary_requests_take_the_fast_path():
     }
     assert _orjson_is_exact_for(request)
     assert not _orjson_is_exact_for([1e-5])
-    assert not _orjson_is_exact_for([2**63])
+    assert (
+        canonical_json([2**63, 2**64 - 1, 2**64]) == b"[9223372036854775808,18446744073709551615,18446744073709551616]"
+    )

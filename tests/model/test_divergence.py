@@ -8,8 +8,10 @@ from beam_agents.errors import DivergenceError
 from beam_agents.journals import open_journal, reset_memory_journals
 from beam_agents.model import LlmRequest
 from beam_agents.model.fingerprint import changed_fields, fingerprint
+from beam_agents.ports import CallIdentity
 from beam_agents.testing import FakeLLM, match_any, respond_with
 from tests.model.conftest import KEY, Bench, answer, ask
+from tests.model.parts import NoteJournal
 
 
 @pytest.fixture
@@ -80,3 +82,19 @@ def test_changed_fields_are_those_that_differ_or_stand_on_one_side() -> None:
     then = (("model", "1"), ("messages[0].content", "2"), ("messages[1].content", "3"))
     now = (("model", "1"), ("messages[0].content", "9"), ("tools_schema", "4"))
     assert changed_fields(then, now) == ("messages[0].content", "tools_schema", "messages[1].content")
+
+
+def test_a_message_that_is_no_object_has_a_digest_of_its_own() -> None:
+    assert [path for path, _ in fingerprint(LlmRequest("m", ["hi", {"role": "user"}]), "here")] == [
+        "model",
+        "messages[0]",
+        "messages[1].role",
+    ]
+
+
+async def test_another_call_with_the_same_digests_is_no_divergence() -> None:
+    told = fingerprint(ask(), f"|{KEY.hex()}|0|0")
+    journal = NoteJournal(others=(CallIdentity("another sample", KEY, fingerprint=told),))
+    found = bench()
+    await found.facade(journal=journal, on_divergence="strict").complete(ask(), entity_key=KEY, seq=0)
+    assert "beam_agents.replay" not in found.attributes

@@ -422,3 +422,39 @@ async def test_looking_up_a_step_obeys_the_policy_too():
         await forbidding.look_up(step)
     paying = Journaling(journal, bench.clock, bench.sleep, None, "repay")
     assert (await paying.look_up(step)).past[0].lost
+
+
+async def cancelled_while_beginning(bench: Bench, journal: NoteJournal) -> None:
+    beginning = asyncio.Event()
+    journal.on_operation = lambda operation: beginning.set() if operation == "begin" else None
+    task = asyncio.create_task(call(bench, journal))
+    await beginning.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await settle()
+
+
+async def test_a_call_cancelled_while_its_intent_is_written_gives_it_back():
+    bench, journal = Bench(serving()), NoteJournal()
+    await cancelled_while_beginning(bench, journal)
+    assert journal.open == {}
+    assert journal.past["", key_of()][1].outcome == "failed"
+    assert bench.llm.call_count == 0
+    assert (await call(Bench(serving()), journal)).attempts == 1
+
+
+async def test_a_call_cancelled_while_its_intent_cannot_be_written_has_nothing_to_give_back():
+    bench, journal = Bench(serving()), NoteJournal(faults={"begin": [DOWN]})
+    await cancelled_while_beginning(bench, journal)
+    assert journal.notes == ["find", "begin"]
+    assert journal.open == {}
+
+
+async def test_a_call_cancelled_while_another_s_answer_comes_has_nothing_to_give_back():
+    journal = NoteJournal()
+    await call(Bench(serving()), journal)
+    journal.busy = [JournalFinding()]
+    journal.notes.clear()
+    await cancelled_while_beginning(Bench(serving()), journal)
+    assert "record_failure" not in journal.notes

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from beam_agents.errors import CircuitOpenError, ProviderError
@@ -21,12 +20,11 @@ from beam_agents.ports import (
     JournalFinding,
     LLMClient,
     LoadControl,
-    LoadSlot,
     Rng,
     Sleep,
     current_call,
 )
-from beam_agents.values import DecodedResponse, LlmRequest, LlmResponse, TokenUsage
+from beam_agents.values import DecodedResponse, LlmRequest, LlmResponse
 
 __all__ = ["Answer", "Attempts", "Judge"]
 
@@ -56,7 +54,7 @@ class Attempts:
     sleep: Sleep
     deadline_ms: float | None
     journaling: Journaling | None
-    load: LoadControl | None = None
+    load: LoadControl
     _ordinals: Counter[str] = field(default_factory=Counter)
 
     async def obtain(
@@ -69,7 +67,9 @@ class Attempts:
             ProviderError: the last one itself, when no attempt is left, permitted or in time.
         """
         while True:
-            async with self._slot(record) as slot:
+            asked_ms = self.now_ms()
+            async with self.load.slot() as slot:
+                record.waited_ms += self.now_ms() - asked_ms
                 with self._permit(record) as permit:
                     intent = await self._intend(call)
                     if isinstance(intent, JournalFinding):
@@ -89,16 +89,6 @@ class Attempts:
     def resume_after(self, call_id: str, ordinal: int) -> None:
         """Number the next request of a call after one that is known from elsewhere."""
         self._ordinals[call_id] = max(self._ordinals[call_id], ordinal)
-
-    @asynccontextmanager
-    async def _slot(self, record: CallRecord) -> AsyncIterator[LoadSlot]:
-        if self.load is None:
-            yield _UNLIMITED
-            return
-        since_ms = self.now_ms()
-        async with self.load.slot() as slot:
-            record.waited_ms += self.now_ms() - since_ms
-            yield slot
 
     def _permit(self, record: CallRecord) -> Permit:
         try:
@@ -161,19 +151,10 @@ class Attempts:
             raise failed
         if self.deadline_ms is not None and now_ms + delay_ms > self.deadline_ms:
             raise failed
-        if self.load is not None and not self.load.may_retry():
+        if not self.load.may_retry():
             raise failed
         record.waited_ms += delay_ms
         await self.sleep(delay_ms)
-
-
-class _Unlimited:
-    def answered(self, usage: TokenUsage | None) -> None: ...
-
-    def failed(self, error: BaseException) -> None: ...
-
-
-_UNLIMITED = _Unlimited()
 
 
 def _in_doubt(error: BaseException) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from hashlib import sha256
 from math import isfinite
+from types import NoneType
 from typing import TypeAlias
 
 import orjson
@@ -16,7 +18,7 @@ __all__ = ["canonical_json", "compute_cache_key"]
 _Pending: TypeAlias = "tuple[bool, object]"
 
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
-_INT64 = 2**63
+_PLAIN = frozenset((str, int, bool, NoneType))  # orjson refuses ints that it cannot write in full
 _quoted = json.encoder.encode_basestring  # escapes quotes, backslashes and control characters only
 
 
@@ -69,19 +71,28 @@ def _orjson_is_exact_for(root: object) -> bool:
     while pending:
         value = pending.pop()
         kind = type(value)
+        items: Iterable[object]
         if kind is dict:
-            pending.extend([item for item in value.values() if type(item) is not str])  # type: ignore[attr-defined]
+            items = value.values()  # type: ignore[attr-defined]
         elif kind is list or kind is tuple:
-            pending.extend([item for item in value if type(item) is not str])  # type: ignore[attr-defined]
-        elif kind is int:
-            if not -_INT64 <= value < _INT64:  # type: ignore[operator]
-                return False
-        elif kind is float:
-            if value != 0 and not 1e-3 <= abs(value) < 1e15:  # type: ignore[arg-type]
-                return False
-        elif kind is not str and kind is not bool and value is not None:
+            items = value  # type: ignore[assignment]
+        elif kind in _PLAIN or (kind is float and _is_written_alike(value)):  # type: ignore[arg-type]
+            continue
+        else:
             return False
+        for item in items:
+            kind = type(item)
+            if kind is not str and kind not in _PLAIN and not (kind is dict and _is_plain(item)):  # type: ignore[arg-type]
+                pending.append(item)
     return True
+
+
+def _is_plain(part: dict[str, object]) -> bool:
+    return _PLAIN.issuperset(map(type, part.values()))
+
+
+def _is_written_alike(number: float) -> bool:
+    return number == 0 or 1e-3 <= abs(number) < 1e15
 
 
 def _exact(root: object) -> bytes:

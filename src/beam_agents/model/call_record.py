@@ -130,6 +130,8 @@ class CallRecord:
 
     def _whole_log(self) -> list[Attempt]:
         """The requests of earlier runs, then this call's own, each once."""
+        if not self.past:
+            return self.log
         own = {one.ordinal for one in self.log}
         past = [
             Attempt(one.ordinal, one.outcome, one.error_type, one.status) for one in self.past if one.ordinal not in own

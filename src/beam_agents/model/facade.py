@@ -19,6 +19,7 @@ from beam_agents.model.replay_cache import ReplayCache
 from beam_agents.model.retry import RetryPolicy
 from beam_agents.model.schema import SAMPLE_PARAM, Verdict, fold
 from beam_agents.model.single_flight import SingleFlight
+from beam_agents.model.unlimited import UNLIMITED
 from beam_agents.ports import (
     CallIdentity,
     Clock,
@@ -127,7 +128,16 @@ class LlmFacade:
             else Journaling(journal, self._now_ms, sleep, deadline_ms, on_in_doubt, on_divergence)
         )
         self._attempts = Attempts(
-            provider, decode, breaker, retry_policy, self._now_ms, rng, sleep, deadline_ms, self._journaling, load
+            provider,
+            decode,
+            breaker,
+            retry_policy,
+            self._now_ms,
+            rng,
+            sleep,
+            deadline_ms,
+            self._journaling,
+            load or UNLIMITED,
         )
 
     async def complete(

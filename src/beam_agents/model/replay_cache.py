@@ -59,6 +59,7 @@ class ReplayCache:
     def __init__(self, blob: bytes | None = None, *, now_ms: Callable[[], int] | int) -> None:
         self._now_ms = now_ms if callable(now_ms) else lambda: now_ms
         self._entries: OrderedDict[str, LlmCacheBlob.Entry] = OrderedDict()
+        self._framed_bytes: dict[str, int] = {}
         self._entries_bytes = 0
         self._response_bytes = 0
         self.dirty = False
@@ -91,12 +92,12 @@ class ReplayCache:
             last_access_ms=now_ms,
             attempt_ordinal=attempt_ordinal,
         )
-        if _blob_bytes(_framed_bytes(entry), len(entry.response)) > _MAX_BLOB_BYTES:
+        framed_bytes = _framed_bytes(entry)
+        if _blob_bytes(framed_bytes, len(answer.response)) > _MAX_BLOB_BYTES:
             entry.response = b""
             entry.digest_only = True
-        if key in self._entries:
-            self._remove(key)
-        self._add(entry)
+            framed_bytes = _framed_bytes(entry)
+        self._add(entry, framed_bytes)
         self._evict()
         self.dirty = True
 
@@ -120,21 +121,23 @@ class ReplayCache:
                 f"this version reads up to {_SCHEMA_VERSION}: upgrade beam-agents"
             )
         for entry in stored.entries:
-            if entry.cache_key in self._entries:
-                self._remove(entry.cache_key)
             entry.created_at_ms += 0  # sets the field, if another writer left it out, so that sizes stay exact
             entry.last_access_ms += 0
-            self._add(entry)
+            self._add(entry, _framed_bytes(entry))
         self._evict()
 
-    def _add(self, entry: LlmCacheBlob.Entry) -> None:
-        self._entries[entry.cache_key] = entry
-        self._entries_bytes += _framed_bytes(entry)
+    def _add(self, entry: LlmCacheBlob.Entry, framed_bytes: int) -> None:
+        key = entry.cache_key
+        if key in self._entries:
+            self._remove(key)
+        self._entries[key] = entry
+        self._framed_bytes[key] = framed_bytes
+        self._entries_bytes += framed_bytes
         self._response_bytes += len(entry.response)
 
     def _remove(self, key: str) -> None:
         entry = self._entries.pop(key)
-        self._entries_bytes -= _framed_bytes(entry)
+        self._entries_bytes -= self._framed_bytes.pop(key)
         self._response_bytes -= len(entry.response)
 
     def _evict(self) -> None:
@@ -158,4 +161,4 @@ def _framed_bytes(entry: LlmCacheBlob.Entry) -> int:
 
 
 def _varint_bytes(value: int) -> int:
-    return max(1, -(-value.bit_length() // 7))
+    return (value.bit_length() + 6) // 7 or 1

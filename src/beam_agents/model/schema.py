@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -65,7 +64,8 @@ def fold(request: LlmRequest, output_schema: type[BaseModel] | None) -> LlmReque
     params = request.sampling_params or {}
     if "response_format" in params:
         raise ValueError("sampling_params holds response_format, and output_schema sets it: give one of them")
-    return replace(request, sampling_params={**params, "response_format": response_format(output_schema)})
+    params = {**params, "response_format": response_format(output_schema)}
+    return LlmRequest(request.model_id, request.messages, request.tools_schema, params)
 
 
 def parse_output(decoded: DecodedResponse, output_schema: type[_M]) -> _M:
@@ -87,10 +87,11 @@ def parse_output(decoded: DecodedResponse, output_schema: type[_M]) -> _M:
     except ValueError as error:
         raise _failed(decoded, "invalid_json", f"the answer is not valid JSON: {_harmless(error)}") from None
     try:
-        return output_schema.model_validate_json(body)
+        parsed: _M = output_schema.__pydantic_validator__.validate_json(body)
     except ValidationError as error:
         said = f"the answer violates {output_schema.__name__}: {_summary(error, output_schema)}"
         raise _failed(decoded, "schema_violation", said) from None
+    return parsed
 
 
 class Verdict:
