@@ -43,6 +43,11 @@ class Result:
     problems: tuple[str, ...] = ()
     note: str = ""
 
+    @classmethod
+    def failed(cls, row: str, why: str) -> Result:
+        """A round that did not come to an end."""
+        return cls(row, *(0 for _ in range(11)), problems=(why,))
+
     @property
     def holds(self) -> bool:
         """Whether every promise was kept."""
