@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.chaos.comparison import COMPARISON
 from tests.chaos.rounds import Result
 from tests.chaos.scenarios import SCENARIOS, Setting
 from tests.chaos.table import summed, table
 
 __all__ = ["main"]
 
+_ROWS = SCENARIOS | COMPARISON
 _KILLS_OF_A_ROUND = 12
 _KILLS_OF_A_SMALL_ROW = 4
 
@@ -31,9 +33,11 @@ def main(arguments: list[str] | None = None) -> int:
         shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True, exist_ok=True)
     results = [_round(directory, row, number, kills, options) for row, number, kills in _plan(options)]
-    lines = summed(results)
-    print(table(lines))
-    told = {"seed": options.seed, "keys": options.keys, "rows": [asdict(line) for line in lines]}
+    compared = [_round(directory, row, 0, _KILLS_OF_A_SMALL_ROW, options) for row in COMPARISON if options.compare]
+    told = {"seed": options.seed, "keys": options.keys}
+    for name, lines in (("rows", summed(results)), ("comparison", summed(compared))):
+        print(f"\n{table(lines)}" if lines else "")
+        told[name] = [asdict(line) for line in lines]
     (directory / "result.json").write_text(json.dumps(told, indent=1))
     print(f"\nAs JSON: {directory / 'result.json'}")
     for result in results:
@@ -49,6 +53,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--keys", type=int, default=200)
     parser.add_argument("--rows", nargs="*", choices=list(SCENARIOS), default=list(SCENARIOS))
     parser.add_argument("--directory", type=Path, default=Path(".cache/chaos"), help="where rounds are kept")
+    parser.add_argument("--no-compare", dest="compare", action="store_false", help="leave out the rows of the others")
     parser.add_argument("--fresh", action="store_true", help="forget the rounds that are done")
     return parser.parse_args(arguments)
 
@@ -64,6 +69,11 @@ def _plan(options: argparse.Namespace) -> Iterator[tuple[str, int, int]]:
             left, number = left - _KILLS_OF_A_ROUND, number + 1
 
 
+def _of(row: str) -> str:
+    """What a row's seed is made of: those that are compared have the same events, faults and kills."""
+    return "comparison" if row in COMPARISON else row
+
+
 def _round(directory: Path, row: str, number: int, kills: int, options: argparse.Namespace) -> Result:
     kept = directory / f"{row}-{number}-{kills}.json"
     if kept.exists():
@@ -73,13 +83,14 @@ def _round(directory: Path, row: str, number: int, kills: int, options: argparse
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     try:
-        result = SCENARIOS[row](Setting(place, f"{options.seed}/{row}/{number}", options.keys, kills))
+        result = _ROWS[row](Setting(place, f"{options.seed}/{_of(row)}/{number}", options.keys, kills))
     except Exception as error:
         traceback.print_exc()
         result = Result.failed(row, f"{type(error).__name__}: {error}")
-    verdict = "holds" if result.holds else f"DOES NOT HOLD, see {place}"
+    done = result.holds or (row in COMPARISON and not result.problems)
+    verdict = "done" if row in COMPARISON else "holds" if done else f"DOES NOT HOLD, see {place}"
     print(f"{row} {number}: {result.kills} kills, {result.requests} requests: {verdict}", flush=True)
-    if result.holds:
+    if done:
         kept.write_text(json.dumps(asdict(result)))
         shutil.rmtree(place)
     return result

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from beam_agents import attributes as names
 from beam_agents.proto import TraceEvent
@@ -20,7 +21,7 @@ from beam_agents.report.dead_letters import Letter
 from beam_agents.report.gather import Gathering
 from tests.chaos.books import Entry, Outputs
 
-__all__ = ["Attempt", "Audit", "Kills", "account_of", "audit", "journal_attempts"]
+__all__ = ["Attempt", "Audit", "Kills", "account_of", "audit", "journal_attempts", "redis_attempts"]
 
 ANSWERED = ("billed", "recovered", "discarded")
 _RANK = {"billed": 4, "recovered": 3, "discarded": 2, "in_doubt": 1, "failed": 0}
@@ -126,6 +127,22 @@ def journal_attempts(path: Path) -> list[Attempt]:
             "SELECT call_id, ordinal, state, usage, status, error_type FROM attempts WHERE kind = 'call'"
         ).fetchall()
     return [_kept(*row) for row in rows]
+
+
+def redis_attempts(client: Any) -> list[Attempt]:
+    """Every request that a journal on a Redis server knows, read without the package."""
+    found: list[Attempt] = []
+    for key in client.scan_iter(match="*:call:*"):
+        said = {name.decode(): value for name, value in client.hgetall(key).items()}
+        if said["kind"] == b"call":
+            for ordinal in (name.partition(":")[0] for name in said if name.endswith(":state")):
+                state, usage, status, error = (
+                    said.get(f"{ordinal}:{name}", b"").decode() for name in ("state", "usage", "status", "error")
+                )
+                found.append(
+                    _kept(said["call_id"].decode(), int(ordinal), state, usage, int(status or 0) or None, error)
+                )
+    return found
 
 
 def _kept(call: str, ordinal: int, state: str, usage: str, status: int | None, error: str) -> Attempt:

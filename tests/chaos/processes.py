@@ -19,6 +19,8 @@ from typing import Any, Protocol
 
 __all__ = ["EndpointProcess", "KillPlan", "Running", "endpoint", "forked", "program", "run_until_done"]
 
+_ROOT = Path(__file__).parents[2]
+_PATH = os.pathsep.join(filter(None, (str(_ROOT / "src"), str(_ROOT), os.environ.get("PYTHONPATH", ""))))
 _LIMIT_S = 240.0
 _LINE_BYTES = 330
 
@@ -55,12 +57,16 @@ def endpoint(
     ledger = directory / "ledger.jsonl"
     command = [sys.executable, "-m", "tests.chaos.endpoint", "--ledger", str(ledger), "--seed", seed]
     command += ["--faults", str(faults), "--low-ms", str(latency_ms[0]), "--high-ms", str(latency_ms[1])]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment()) as process:
         try:
             assert process.stdout is not None
             yield EndpointProcess(f"http://127.0.0.1:{int(process.stdout.readline())}/v1", ledger)
         finally:
             process.kill()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": _PATH}
 
 
 class Running(Protocol):
@@ -81,8 +87,9 @@ class Running(Protocol):
 
 def forked(target: Callable[[Any], None], argument: object) -> Running:
     """Start `target` in a process of its own that has everything imported already, and so starts in milliseconds."""
+    os.environ["PYTHONPATH"] = _PATH  # the server of forks reads it when it starts
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.chaos.worker"])
+    context.set_forkserver_preload(["tests.chaos.worker", "tests.chaos.rivals"])
     process = context.Process(target=target, args=(argument,))
     process.start()
     return process
@@ -112,7 +119,7 @@ class _Program:
 def program(command: Sequence[str], log: Path) -> Running:
     """Start a program; what it says goes to `log`."""
     with log.open("ab") as said:
-        return _Program(subprocess.Popen(command, stdout=said, stderr=said))
+        return _Program(subprocess.Popen(command, stdout=said, stderr=said, env=_environment()))
 
 
 @dataclass(slots=True)

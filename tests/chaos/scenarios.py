@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from beam_agents.journals import open_journal
+from tests.chaos.audit import redis_attempts
 from tests.chaos.books import read_outputs
 from tests.chaos.processes import EndpointProcess, KillPlan, Running, endpoint, forked, program, run_until_done
 from tests.chaos.rounds import Result, examine, journal_path
 from tests.chaos.worker import Spec, logged, run
 from tests.chaos.workload import events
+from tests.journals.servers import RedisServer
 
 __all__ = ["SCENARIOS", "Scenario", "Setting"]
 
@@ -118,9 +120,27 @@ def full_disk(setting: Setting) -> Result:
 def locked_journal(setting: Setting) -> Result:
     """Another process holds the journal locked for two seconds, again and again."""
     journal = f"sqlite:///{journal_path(setting.directory)}?busy_ms=100"
-    with _holding_locked(journal_path(setting.directory)):
+    with _again_and_again(lambda over: _hold(journal_path(setting.directory), over)):
         result = _round("journal locked", setting, durable_s=4, journal=journal)
     return result if _fired(setting) else _nothing_fired(result)
+
+
+def redis_restarted(setting: Setting) -> Result:
+    """The server of a Redis journal is killed and started again, again and again; workers are killed as well."""
+    redis = RedisServer(setting.directory)
+    redis.start()
+    try:
+        with setting.serving() as server:
+            plan = setting.plan(server)
+            spec = setting.spec(server, journal=f"{redis.uri}?lease_s=1")
+            with _again_and_again(lambda over: _restart(redis, over), 1.5):
+                runs = run_until_done(lambda: forked(run, spec), plan, failures=40)
+            result = examine(
+                "redis restarted", spec, server, plan, runs, kept=redis_attempts(redis.client), durable_s=4
+            )
+        return result if _fired(setting) else _nothing_fired(result)
+    finally:
+        redis.stop()
 
 
 def clock_set_back(setting: Setting) -> Result:
@@ -181,19 +201,29 @@ def _nothing_fired(result: Result) -> Result:
     return replace(result, problems=(*result.problems, "the fault never happened: this proves nothing"))
 
 
+def _hold(path: Path, over: threading.Event) -> None:
+    if path.exists():
+        with contextlib.suppress(sqlite3.OperationalError), sqlite3.connect(path, isolation_level=None) as held:
+            held.execute("BEGIN IMMEDIATE")
+            over.wait(2)
+            held.execute("ROLLBACK")
+
+
+def _restart(redis: RedisServer, over: threading.Event) -> None:
+    redis.stop()
+    over.wait(0.4)
+    redis.start()
+
+
 @contextlib.contextmanager
-def _holding_locked(path: Path) -> Iterator[None]:
+def _again_and_again(strike: Callable[[threading.Event], None], every_s: float = 0.7) -> Iterator[None]:
     over = threading.Event()
 
-    def hold() -> None:
-        while not over.wait(0.7):
-            if path.exists():
-                with contextlib.suppress(sqlite3.OperationalError), sqlite3.connect(path, isolation_level=None) as held:
-                    held.execute("BEGIN IMMEDIATE")
-                    over.wait(2)
-                    held.execute("ROLLBACK")
+    def strikes() -> None:
+        while not over.wait(every_s):
+            strike(over)
 
-    thread = threading.Thread(target=hold)
+    thread = threading.Thread(target=strikes)
     thread.start()
     try:
         yield
@@ -213,6 +243,7 @@ SCENARIOS: dict[str, Scenario] = {
     "locked_journal": locked_journal,
     "failing_syncs": failing_syncs,
     "full_disk": full_disk,
+    "redis_restarted": redis_restarted,
     "clock_set_back": clock_set_back,
 }
 """Each row's name and how one round of it is run."""

@@ -35,7 +35,7 @@ class Spec:
 
     Attributes:
         url: the endpoint.
-        journal: URI.
+        journal: URI, or `None`.
         directory: where everything of the round lies.
         events: what to process.
         batches: pipelines that they are divided among, one after another.
@@ -50,7 +50,7 @@ class Spec:
     """
 
     url: str
-    journal: str
+    journal: str | None
     directory: str
     events: tuple[Event, ...]
     namespace: str = "chaos"
