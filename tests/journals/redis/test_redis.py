@@ -10,6 +10,9 @@ import pytest
 
 from beam_agents.errors import JournalError, JournalOpenError
 from beam_agents.journals import open_journal
+from beam_agents.journals.redis.link import RedisLink
+from beam_agents.journals.uri import JournalUri
+from beam_agents.journals.vault import Vault
 from beam_agents.ports import Intent, PastAttempt
 from tests.journals.processes import line_of, tell, worker
 from tests.journals.servers import CuttingProxy, RedisServer, free_port
@@ -73,6 +76,22 @@ async def test_an_intent_whose_reply_was_lost_does_not_block_its_own_call(server
     assert await journal.begin(CALL) == Intent(CALL, 1)
     await journal.aclose()
     await proxy.stop()
+
+
+@pytest.mark.parametrize("died", [RuntimeError("the handler is closed"), AttributeError("writelines")])
+async def test_what_redis_py_lets_through_of_a_dead_connection_is_a_journal_error(
+    server: RedisServer, died: Exception
+) -> None:
+    async def ask() -> None:
+        raise died
+
+    uri = JournalUri.parse(server.uri)
+    link = RedisLink(uri, Vault.from_environment("", uri.shown), makes_new=True)
+    await link.scan_calls(0, 1)
+    with pytest.raises(JournalError, match="did not answer"):
+        await link._guarded(ask)
+    assert await link.scan_calls(0, 1) == (0, [])
+    await link.aclose()
 
 
 async def test_flushed_scripts_are_loaded_again(server: RedisServer) -> None:

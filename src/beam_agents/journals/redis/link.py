@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 
 _VERSION = 1
 _TIMEOUT_S = 10.0
+_DIED_UNDERWAY = (OSError, TimeoutError, RuntimeError, AttributeError)
+"""What redis-py lets through when a connection dies under it: the last two from transport and writer that are gone."""
 _HASHES = {name: sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in SCRIPTS.items()}
 
 
@@ -103,7 +105,7 @@ class RedisLink:
             if not self._is_open:
                 await self._open()
             return await ask()
-        except (RedisError, OSError, TimeoutError) as error:
+        except (RedisError, *_DIED_UNDERWAY) as error:
             raise await self._broken(error) from error
 
     async def _send(self, commands: Sequence[Command]) -> list[Any]:
