@@ -69,7 +69,7 @@ coverage: $(VENV)/installed-test  ## the unit tests, with branch coverage
 	@$(TESTS) -q $(UNIT) --cov --cov-report=term-missing:skip-covered $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/installed-all  ## the benchmarks behind the numbers in docs/
+bench: $(VENV)/installed-bench  ## every benchmark beside its peers (10 minutes); results in .bench/
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: flink
@@ -92,7 +92,7 @@ pins:  ## compile requirements/*.txt again from pyproject.toml (needs uv)
 
 .PHONY: clean
 clean:  ## remove the venvs and everything that tests and demo leave behind
-	rm -rf .venv .venv-python3.* .venv-flink .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf .venv .venv-python3.* .venv-flink .demo .cache .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 
 # --- the venv -------------------------------------------------------------------------------------
 

@@ -1,0 +1,21 @@
+"""Fresh interpreters that find this repository's code, installed or not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+__all__ = ["environment", "python"]
+
+_ROOT = Path(__file__).parents[1]
+
+
+def python(*arguments: str) -> tuple[str, ...]:
+    """The command of a fresh interpreter."""
+    return (sys.executable, *arguments)
+
+
+def environment() -> dict[str, str]:
+    """This process's environment, and where `beam_agents` and `benchmarks` are."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join((str(_ROOT / "src"), str(_ROOT)))}
