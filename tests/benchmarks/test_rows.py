@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from benchmarks.__main__ import main
 from benchmarks.reporting import as_markdown, write_all
 from benchmarks.rows import Curve, Found, difference, in_turn, ratio, slope, value
