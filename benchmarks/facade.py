@@ -76,7 +76,7 @@ class Instant:
     provider_name = "instant"
     endpoint = "https://llm.example"
 
-    async def complete(self, request: LlmRequest) -> LlmResponse:  # noqa: ARG002
+    async def complete(self, request: LlmRequest) -> LlmResponse:
         return LlmResponse(WIRE)
 
 
