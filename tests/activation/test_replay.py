@@ -138,7 +138,26 @@ async def test_the_state_of_earlier_events_is_there(run: Run, again: Again) -> N
     await run(counting, "b", seq=1, state=first.state, journal=URI)
     told = await again(counting, "a", "b")
     assert (told.verdict, told.outcome.outputs) == ("reproduced", (2,))
-    assert (await again(counting, "z", "b")).verdict == "diverged"
+
+
+async def test_an_earlier_event_that_diverges_gets_the_recorded_answers(
+    run: Run, llm: FakeLLM, clock: ManualClock
+) -> None:
+    async def counting(ctx: Any, event: Any) -> Any:
+        answer = await ctx.complete(f"first {event}")
+        ctx.state = [*(ctx.state or []), answer.text]
+        return (await ctx.complete(f"second, after {ctx.state}")).text
+
+    first = await run(counting, "a", journal=URI)
+    await run(counting, "b", seq=1, state=first.state, journal=URI)
+    story = Story(counting, b"k", ("another a", "b"), SCOPE.label)
+    config = AgentConfig(provider=lambda: llm, decode=decode)
+    asked = llm.call_count
+    replays = await replay(story, config, open_reader(URI, now_ms=clock), activation_loop())
+    assert [one.verdict for one in replays] == ["diverged", "reproduced"]
+    assert [call.source for call in replays[0].calls] == ["stand_in", "journal"]
+    assert replays[0].calls[0].changed == ("messages[0].content",)
+    assert llm.call_count == asked
 
 
 async def test_steps_are_taken_from_the_journal_and_never_run(run: Run, again: Again) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from beam_agents.providers import schema_report
 from tests.cli.agents.shapes import Bounded
-from tests.cli.conftest import AGENTS, Command
+from tests.cli.running import AGENTS, Command
 
 SHAPES = f"{AGENTS.parent}/shapes.py"
 

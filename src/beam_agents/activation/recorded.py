@@ -59,7 +59,7 @@ class Lookup:
         call: the call that was asked for.
         source: where its end came from.
         record: the record that it came from, or that says why there is none.
-        changed: for `diverged`, the parts of the request that differ, as far as is known.
+        changed: for `diverged` and `stand_in`, the parts of the request that differ, as far as is known.
     """
 
     call: CallIdentity
@@ -129,13 +129,14 @@ class RecordedJournal:
         if own:
             return Lookup(call, "failure" if _is_told(own[-1]) else "missing", own[-1])
         there = self._at_step(call)
-        if self._stand_ins and call.kind == "call":
-            stand_in = next((record for record in there if record.response is not None), None)
-            return Lookup(call, "missing" if stand_in is None else "stand_in", stand_in)
         if not there:
             return Lookup(call, "missing")
         then = there[0].call.fingerprint
-        return Lookup(call, "diverged", there[0], changed_fields(then, call.fingerprint) if then else ())
+        changed = changed_fields(then, call.fingerprint) if then else ()
+        stand_in = next((record for record in there if record.response is not None), None)
+        if self._stand_ins and call.kind == "call" and stand_in is not None:
+            return Lookup(call, "stand_in", stand_in, changed)
+        return Lookup(call, "diverged", there[0], changed)
 
     def _at_step(self, call: CallIdentity) -> list[JournalRecord]:
         """The records of this step, the latest first."""

@@ -92,6 +92,11 @@ class Replay:
     @property
     def deviation(self) -> ReplayedCall | None:
         """The first call that is not as the journal knows it."""
+        return next((call for call in self.calls if call.source in ("stand_in", "diverged", "missing")), None)
+
+    @property
+    def broken_off_at(self) -> ReplayedCall | None:
+        """The first call that got no end at all."""
         return next((call for call in self.calls if call.source in ("diverged", "missing")), None)
 
     @property
@@ -99,7 +104,7 @@ class Replay:
         """Whether it took the way that the journal knows."""
         deviation = self.deviation
         if deviation is not None:
-            return "diverged" if deviation.source == "diverged" else "not_in_journal"
+            return "not_in_journal" if deviation.source == "missing" else "diverged"
         if self.unmade:
             return "diverged"
         return "reproduced" if self.calls else "not_in_journal"
@@ -115,8 +120,8 @@ async def replay(
 ) -> tuple[Replay, ...]:
     """Run the events of a story once more, in order, from what `reader` knows. On the loop's own thread.
 
-    With `what_if` the last event is run under that configuration; model calls that it would have to pay for get
-    the answer that the journal knows at their step, as stand-ins.
+    The earlier events, and with `what_if` the last one under that configuration, go on where they diverge: such a
+    model call gets the answer that the journal knows at its step, as a stand-in.
 
     Raises:
         JournalError: when the journal cannot be read.
@@ -126,9 +131,10 @@ async def replay(
         recorded.setdefault(record.call.seq, []).append(record)
     state, replays = b"", []
     for seq, event in enumerate(story.events):
-        changed = what_if if seq == len(story.events) - 1 else None
-        journal = RecordedJournal(recorded.get(seq, ()), stand_ins=changed is not None)
-        resources = _OfflineResources(changed or config, loop, journal, original=config)
+        is_last = seq == len(story.events) - 1
+        journal = RecordedJournal(recorded.get(seq, ()), stand_ins=not is_last or what_if is not None)
+        used = what_if if is_last and what_if is not None else config
+        resources = _OfflineResources(used, loop, journal, original=config)
         position = Position(Scope(story.scope), story.entity_key, seq)
         outcome = await run_activation(Activation(story.agent, event, position, state), resources)
         replays.append(_told(position, journal, resources, outcome))

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from beam_agents.cli.commands import demo, doctor, journal, report, run, schema
+from beam_agents.cli.commands import demo, doctor, journal, replay, report, run, schema
 from beam_agents.cli.ending import DEBUG, leave
 from beam_agents.cli.invocation import Invocation
 
@@ -55,6 +55,7 @@ for command, example in (
     (run.run, run.EXAMPLE),
     (demo.demo, demo.EXAMPLE),
     (report.report, report.EXAMPLE),
+    (replay.replay, replay.EXAMPLE),
     (doctor.doctor, doctor.EXAMPLE),
     (schema.schema, schema.EXAMPLE),
 ):

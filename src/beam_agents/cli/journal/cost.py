@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from beam_agents.cli.namespaces import vendor_of
 from beam_agents.journals import JournalRecord
 from beam_agents.providers import PROVIDERS
 from beam_agents.report.money import PriceBook, Priced
 from beam_agents.report.tally import Paid, Tally
 from beam_agents.values import TokenUsage
 
-__all__ = ["JournalCost", "price_anywhere", "vendor_of"]
-
-
-def vendor_of(scope: str) -> str:
-    """The vendor that a namespace of `beam-agents run` ends with; empty for any other namespace."""
-    for word in reversed(scope.split(" ")):
-        vendor, colon, _ = word.partition(":")
-        if colon and vendor in PROVIDERS:
-            return vendor
-    return ""
+__all__ = ["JournalCost", "price_anywhere"]
 
 
 def price_anywhere(prices: PriceBook, usage: TokenUsage, *, model: str, vendor: str, at_ms: int) -> Priced:

@@ -1,0 +1,1 @@
+"""What `beam-agents replay` does: one activation once more, from journal and event, offline."""
