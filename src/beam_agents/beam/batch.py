@@ -6,10 +6,12 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
 import apache_beam as beam
+from apache_beam.internal.cloudpickle.cloudpickle import register_pickle_by_value
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_agents.activation.agent import Agent
@@ -70,8 +72,15 @@ def run_on_runner(
     config: AgentConfig,
     files: ResultFiles,
     arguments: Sequence[str],
+    by_value: Sequence[ModuleType] = (),
 ) -> None:
-    """Run `agent` over `pairs` on the runner that `arguments` name; the runner writes the files."""
+    """Run `agent` over `pairs` on the runner that `arguments` name; the runner writes the files.
+
+    `by_value` are modules that workers cannot import: what they define travels with the pipeline.
+    """
+    arguments = local_arguments(arguments)
+    for module in by_value:
+        register_pickle_by_value(module)
     with beam.Pipeline(options=PipelineOptions(list(arguments))) as pipeline:
         results = pipeline | "Events" >> beam.Create(pairs) | "Agent" >> RunAgent(agent, config)
         for kind, collection, to_line, path in (
@@ -85,8 +94,8 @@ def run_on_runner(
 
 def runs_in_process(arguments: Sequence[str]) -> bool:
     """Whether these pipeline options leave the run in this process."""
-    named = [one for one in local_arguments(arguments) if "FnApiRunner" in one]
-    return bool(named)
+    given = " ".join(local_arguments(arguments))
+    return "FnApiRunner" in given and "multi_processing" not in given
 
 
 def unknown_arguments(arguments: Sequence[str]) -> list[str]:

@@ -15,7 +15,14 @@ from typing import Any
 from beam_agents.activation.agent import Agent, require_agent
 from beam_agents.cli.complaint import Complaint
 
-__all__ = ["load_agent", "load_object"]
+__all__ = ["load_agent", "load_object", "modules_from_files"]
+
+_from_files: list[ModuleType] = []
+
+
+def modules_from_files() -> tuple[ModuleType, ...]:
+    """The modules that were loaded from a file by its path: no other process can import them by their names."""
+    return tuple(_from_files)
 
 
 def load_agent(ref: str) -> Agent:
@@ -73,7 +80,8 @@ def _from_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise Complaint(f"{path} cannot be read as a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # the agent is pickled by its module's name
+    sys.modules[name] = module  # within this process the agent is pickled by its module's name
+    _from_files.append(module)
     loader = spec.loader
 
     def load() -> ModuleType:

@@ -19,6 +19,7 @@ from beam_agents.activation.loop import close_activation_loop
 from beam_agents.activation.resources import Resources, resources_for
 from beam_agents.beam.batch import Receiver, ResultFiles, run_here, run_on_runner, runs_in_process, unknown_arguments
 from beam_agents.cli.account import RunAccount
+from beam_agents.cli.agent_ref import modules_from_files
 from beam_agents.cli.closing import closing_json, closing_table
 from beam_agents.cli.complaint import Complaint
 from beam_agents.cli.live import Vitals, display_for
@@ -97,7 +98,7 @@ def _close_exporter(plan: RunPlan) -> None:
 def _run_on_runner(options: RunOptions, plan: RunPlan, account: RunAccount) -> None:
     files = ResultFiles(*plan.paths.all, output_line=json_line, trace_line=_trace_line, error_line=_error_line)
     try:
-        run_on_runner(plan.pairs, plan.agent, plan.config, files, options.beam_arguments)
+        run_on_runner(plan.pairs, plan.agent, plan.config, files, options.beam_arguments, modules_from_files())
     except Exception as error:
         raise Complaint(_failure(error, plan)) from error
     _count_files(plan, account)
