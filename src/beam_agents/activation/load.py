@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from beam_agents.activation.pacing import AdaptiveLimit, RateBucket, RetryBudget
 from beam_agents.errors import ProviderTimeout, RateLimitError, ServerError
+from beam_agents.model import CircuitBreaker, CircuitState
 from beam_agents.ports import Clock, Sleep
 from beam_agents.values import TokenUsage
 
@@ -36,13 +37,15 @@ class EndpointLoad:
     """A `LoadControl`: first come, first served. For one event loop.
 
     Fewer requests than `concurrency` are let through at once while the endpoint answers 429, 503 or 529, times
-    out, or takes much longer than it did; see `AdaptiveLimit`.
+    out, or takes much longer than it did; see `AdaptiveLimit`. After its
+    circuit was open it begins with one.
     """
 
-    def __init__(self, limits: LoadLimits, now_ms: Clock, sleep: Sleep) -> None:
+    def __init__(self, limits: LoadLimits, now_ms: Clock, sleep: Sleep, breaker: CircuitBreaker | None = None) -> None:
         self.limits = limits
         self._now_ms = now_ms
         self._sleep = sleep
+        self._breaker = breaker
         self.adaptive = AdaptiveLimit(limits.concurrency)
         self._requests = RateBucket.per_minute(limits.requests_per_minute, now_ms)
         self._tokens = RateBucket.per_minute(limits.tokens_per_minute, now_ms)
@@ -66,7 +69,9 @@ class EndpointLoad:
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[_Slot]:
         """See `LoadControl.slot`."""
-        if self._turn.locked() or not self._has_room():
+        if self._breaker is not None and self._breaker.state is not CircuitState.CLOSED:
+            self.adaptive.restart()  # the breaker lets one through, and refuses the others at once
+        elif self._turn.locked() or not self._has_room():
             with self._throttled:
                 await self._until_room()
         self._take()

@@ -17,7 +17,7 @@ _SMOOTHING: Final = 0.1
 _DRIFT: Final = 0.001
 
 _RESERVE: Final = 10.0
-_RESERVE_A_SECOND: Final = 1.0
+_RESERVE_A_SECOND: Final = 0.1
 
 
 class RateBucket:
@@ -55,7 +55,7 @@ class RateBucket:
 
 
 class RetryBudget:
-    """Retries as a share of calls, and a small reserve, refilled once a second, for times with few of them."""
+    """Retries as a share of calls, and a small reserve for times with few of them: one more every ten seconds."""
 
     def __init__(self, share: float, now_ms: Clock) -> None:
         self._share = share
@@ -83,13 +83,15 @@ class AdaptiveLimit:
     """Requests at once: one more for each round without trouble, fewer at each sign of overload (AIMD).
 
     A refusal or time-out takes 30 % away, answers three times slower than usual take 10 %; at most once a
-    second, never below 1. Starts at `cap`.
+    second, never below 1. Starts at `cap`. After a `restart` it begins at 1 and doubles each round, up to half of
+    where it was.
     """
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
         self._limit = float(cap)
         self._changed_at_ms: int | None = None
+        self._doubles_up_to = 0.0
         self._usual: float | None = None
         self._lately = 0.0
 
@@ -111,7 +113,13 @@ class AdaptiveLimit:
         if self._is_slower(log(max(took_ms, 1.0))) and busy:
             self._shrink(now_ms, _DECREASE_SLOW)
         elif busy:
-            self._limit = min(self._cap, self._limit + 1 / self._limit)
+            step = 1.0 if self._limit < self._doubles_up_to else 1 / self._limit
+            self._limit = min(self._cap, self._limit + step)
+
+    def restart(self) -> None:
+        """The endpoint served nothing for a while: begin carefully."""
+        self._doubles_up_to = max(self._doubles_up_to, self._limit / 2)
+        self._limit = 1.0
 
     def failed(self, now_ms: int) -> None:
         """The endpoint said that it has too much to do."""
@@ -129,4 +137,5 @@ class AdaptiveLimit:
         if self._changed_at_ms is not None and now_ms - self._changed_at_ms < _PAUSE_MS:
             return
         self._changed_at_ms = now_ms
+        self._doubles_up_to = 0.0
         self._limit = max(1.0, self._limit * factor)

@@ -115,8 +115,13 @@ class Resources:
         gate = _shared(
             self.loop, ("gate", endpoint, id(breaker)), lambda: CircuitGate(breaker, self.now_ms, self.sleep)
         )
-        load = _shared(self.loop, ("load", endpoint), lambda: EndpointLoad(self._limits(), self.now_ms, self.sleep))
-        load.also_for(endpoint, self._limits())
+        limits = self._limits()
+        load = _shared(
+            self.loop,
+            ("load", endpoint, id(breaker)),
+            lambda: EndpointLoad(limits, self.now_ms, self.sleep, breaker),
+        )
+        load.also_for(endpoint, limits)
         self._loads[endpoint] = load
         return ModelAccess(client, decode, model_id, breaker, gate, load)
 
