@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from beam_agents.cli.account import RunAccount
 from beam_agents.cli.closing import cost_text
+from beam_agents.cli.wording import counted
 
 __all__ = ["Display", "Vitals", "display_for"]
 
@@ -50,7 +51,8 @@ def display_for(console: Console, events: int, *, quiet: bool, now_ms: Callable[
 def _said(account: RunAccount, vitals: Vitals) -> str:
     counts, paid = account.counts, account.paid
     parts = [f"{vitals.in_flight:,} in flight"]
-    parts += [f"{counts[name]:,} {word}" for name, word in (("hits", "hits"), ("retries", "retries")) if counts[name]]
+    parts += [counted(counts["hits"], "hit")] if counts["hits"] else []
+    parts += [counted(counts["retries"], "retry", "retries")] if counts["retries"] else []
     parts += [f"{account.dead.total():,} dead"] if account.dead else []
     parts += [f"circuit {state}" for state in vitals.circuits]
     parts.append(f"{paid.tokens:,} tokens")
