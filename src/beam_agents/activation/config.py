@@ -61,6 +61,8 @@ class AgentConfig:
         tokens_per_minute: tokens of one endpoint's answers and prompts for one process, or `None`.
         retry_budget: retries as a share of calls, for one endpoint and process, such as `0.2`; a call beyond
             it fails with its last error. `None` leaves retries to `retry_policy` alone.
+        state_ttl_s: seconds of event time after a key's last event at which its state, position included, is
+            forgotten; `None` keeps it. Choose more than the journal's own time to live.
         identity: names this configuration in worker processes; survives pickling.
 
     Raises:
@@ -91,6 +93,7 @@ class AgentConfig:
     tokens_per_minute: float | None = None
     retry_budget: float | None = None
     on_divergence: DivergencePolicy = "warn"
+    state_ttl_s: float | None = None
     identity: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -143,7 +146,7 @@ class AgentConfig:
             _require_int("max_tokens_per_activation", self.max_tokens_per_activation, 0)
         if self.max_in_flight_per_endpoint is not None:
             _require_int("max_in_flight_per_endpoint", self.max_in_flight_per_endpoint, 1)
-        for name in ("requests_per_minute", "tokens_per_minute"):
+        for name in ("requests_per_minute", "tokens_per_minute", "state_ttl_s"):
             _require_positive(name, getattr(self, name), math.inf)
         _require_positive("retry_budget", self.retry_budget, 1)
         timeout = self.activation_timeout_s

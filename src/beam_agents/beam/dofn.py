@@ -23,10 +23,10 @@ from beam_agents.beam.claims import ClaimLostError, claims
 from beam_agents.beam.emission import Emission, Scopes
 from beam_agents.beam.state import AgentCellCoder, CellValue
 
-__all__ = ["AgentDoFn"]
+__all__ = ["CELL", "AgentDoFn"]
 
 _EMPTY = CellValue()
-_CELL = beam.DoFn.StateParam(ReadModifyWriteStateSpec("cell", AgentCellCoder()))
+CELL = beam.DoFn.StateParam(ReadModifyWriteStateSpec("cell", AgentCellCoder()))
 
 
 class AgentDoFn(beam.DoFn):  # type: ignore[misc]
@@ -53,7 +53,7 @@ class AgentDoFn(beam.DoFn):  # type: ignore[misc]
     def process(
         self,
         element: tuple[bytes, Any],
-        cell: Any = _CELL,
+        cell: Any = CELL,
         window: Any = beam.DoFn.WindowParam,
         timestamp: Any = beam.DoFn.TimestampParam,
         pane_info: Any = beam.DoFn.PaneInfoParam,

@@ -14,6 +14,7 @@ from beam_agents.activation.dead_letter import DeadLetter
 from beam_agents.beam.buckets import run_in_buckets
 from beam_agents.beam.dofn import AgentDoFn
 from beam_agents.beam.emission import ERRORS, TRACES
+from beam_agents.beam.expiring import ExpiringAgentDoFn
 from beam_agents.beam.naming import full_label, require_picklable
 from beam_agents.beam.outputs import AgentOutputs, register_coders
 from beam_agents.beam.versions import needs_official_api
@@ -60,10 +61,13 @@ class RunAgent(beam.PTransform):  # type: ignore[misc]
         namespace = self._config.namespace or full_label(pairs.pipeline, self.label)
         keyed = pairs | "Key" >> beam.Map(_keyed).with_output_types(typehints.Tuple[bytes, event_type])
         if needs_official_api(self._official_api):
+            if self._config.state_ttl_s is not None:
+                raise ValueError("state_ttl_s is not available with Beam's documented interface alone")
             found = run_in_buckets(keyed, self._agent, self._config, namespace, event_type)
         else:
             window_coder = pairs.windowing.windowfn.get_window_coder()
-            dofn = AgentDoFn(self._agent, self._config, namespace, window_coder)
+            kind = AgentDoFn if self._config.state_ttl_s is None else ExpiringAgentDoFn
+            dofn = kind(self._agent, self._config, namespace, window_coder)
             found = keyed | "Run" >> beam.ParDo(dofn).with_outputs(TRACES, ERRORS, main="main")
         outputs = AgentOutputs(found["main"], found[TRACES], found[ERRORS])
         outputs.main.element_type = self.get_type_hints().simple_output_type(self.label) or typehints.Any
