@@ -1,0 +1,60 @@
+"""Rounds for tests, and the table of what they came to."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runners.account import Account
+from tests.runners.round import Round
+from tests.runners.shape import Shape
+
+_ROWS: list[dict[str, Any]] = []
+_COLUMNS = (
+    *("row", "runs", "outputs", "dead_letters", "exact", "seq_gapless", "wrong_places", "requests"),
+    *("billed", "recovered", "discarded", "failed", "in_doubt", "repeats", "in_flight", "drift", "open_bundles", "s"),
+)
+_TABLE = Path(__file__).parents[2] / ".parts" / "runners.json"
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Callable[[Shape], Round]]:
+    """Starts rounds; everything that they started is dead when the test is over."""
+    with ExitStack() as rounds:
+        yield lambda shape: rounds.enter_context(Round(tmp_path, shape))
+
+
+@pytest.fixture
+def settle(request: pytest.FixtureRequest) -> Callable[[Round], Account]:
+    """The account of a round, noted for the table."""
+    started = time.monotonic()
+
+    def _settle(round_: Round) -> Account:
+        account = round_.account()
+        found = asdict(account)
+        name = request.node.name.removeprefix("test_").replace("every_event_comes_out_once_and_is_paid_once", "")
+        row = {"row": name.strip("[]"), "runs": round_.runs, "s": round(time.monotonic() - started), **found}
+        _ROWS.append(row | found.pop("classes"))
+        return account
+
+    return _settle
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the table, and keep it as JSON."""
+    if not _ROWS:
+        return
+    _TABLE.parent.mkdir(exist_ok=True)
+    _TABLE.write_text(json.dumps(_ROWS, indent=1))
+    cells = [list(_COLUMNS), *([str(row.get(column, 0)) for column in _COLUMNS] for row in _ROWS)]
+    widths = [max(len(line[at]) for line in cells) for at in range(len(_COLUMNS))]
+    terminalreporter.section("runners")
+    for line in cells:
+        terminalreporter.line("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))

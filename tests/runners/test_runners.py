@@ -1,0 +1,118 @@
+"""One pipeline of agents on every runner: outputs, order, windows, times, dead letters, and the account."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.runners.account import Account
+from tests.runners.round import Round, RunFailed
+from tests.runners.servers import WorkerPool, prism, python_job_server
+from tests.runners.shape import Shape
+
+pytestmark = [pytest.mark.services, pytest.mark.skipif(os.name != "posix", reason="processes end by group")]
+
+Begin = Callable[[Shape], Round]
+Settle = Callable[[Round], Account]
+
+LOOPBACK = "--environment_type=LOOPBACK"
+
+LOCAL = {
+    "in process": ["--runner=FnApiRunner"],
+    "multi threading": ["--runner=FnApiRunner", "--direct_running_mode=multi_threading", "--direct_num_workers=2"],
+    "multi processing": ["--runner=FnApiRunner", "--direct_running_mode=multi_processing", "--direct_num_workers=2"],
+    "bundle based": ["--runner=BundleBasedDirectRunner"],
+}
+
+
+def _kept_its_promises(shape: Shape, account: Account) -> None:
+    """What must hold on every runner, whatever happened."""
+    assert account.outputs + account.dead_letters == shape.total
+    assert account.exact
+    assert account.seq_gapless
+    assert account.wrong_places == 0
+    assert account.drift == 0
+
+
+def _undisturbed(shape: Shape, account: Account) -> None:
+    _kept_its_promises(shape, account)
+    assert account.repeats == 0
+    assert account.classes.get("recovered", 0) == 0
+
+
+@pytest.mark.parametrize("way", LOCAL)
+def test_local(way: str, begin: Begin, settle: Settle) -> None:
+    shape = Shape()
+    round_ = begin(shape)
+    round_.run(LOCAL[way])
+    _undisturbed(shape, settle(round_))
+
+
+def test_documented_interface(begin: Begin, settle: Settle) -> None:
+    shape = Shape()
+    round_ = begin(shape)
+    round_.run(LOCAL["in process"], official_api=True)
+    _undisturbed(shape, settle(round_))
+
+
+def test_python_job_server(begin: Begin, settle: Settle) -> None:
+    shape = Shape()
+    round_ = begin(shape)
+    round_.run([*python_job_server(round_), LOOPBACK])
+    _undisturbed(shape, settle(round_))
+
+
+def test_prism_loopback(begin: Begin, settle: Settle) -> None:
+    shape = Shape()
+    round_ = begin(shape)
+    round_.run([*prism(round_), LOOPBACK])
+    _undisturbed(shape, settle(round_))
+
+
+def test_prism_documented_interface(begin: Begin, settle: Settle) -> None:
+    shape = Shape()
+    round_ = begin(shape)
+    round_.run([*prism(round_), LOOPBACK], official_api=True)
+    _undisturbed(shape, settle(round_))
+
+
+def test_prism_worker_pool(begin: Begin, settle: Settle) -> None:
+    shape = Shape()
+    round_ = begin(shape)
+    pool = WorkerPool(round_)
+    round_.run([*prism(round_), *pool.arguments])
+    _undisturbed(shape, settle(round_))
+
+
+def test_prism_streaming(begin: Begin, settle: Settle) -> None:
+    shape = _paced(Shape(events=6, step_s=0.04, window_s=5, latency_ms=(100, 400)))
+    round_ = begin(shape)
+    round_.run([*prism(round_), LOOPBACK, "--streaming"])
+    account = settle(round_)
+    _undisturbed(shape, account)
+    assert account.open_bundles > 1
+
+
+def test_prism_worker_killed_and_run_again(begin: Begin, settle: Settle) -> None:
+    shape = Shape(keys=60, max_in_flight=16)
+    round_ = begin(shape)
+    pool = WorkerPool(round_)
+    run = round_.begin([*prism(round_), *pool.arguments])
+    round_.await_calls(0.4)
+    round_.kill(pool.workers())
+    with pytest.raises(RunFailed):
+        round_.await_end(run)
+    again = WorkerPool(round_)
+    round_.run([*prism(round_), *again.arguments])
+    account = settle(round_)
+    _kept_its_promises(shape, account)
+    assert account.classes["recovered"] > 0
+    assert account.repeats <= account.in_flight <= shape.max_in_flight * 2
+
+
+def _paced(shape: Shape) -> Shape:
+    return replace(shape, paced=True, start_s=float(round(time.time())))
