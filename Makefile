@@ -14,6 +14,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TESTS := $(BIN)/python -m pytest
+BEAM_FACTS := $(addprefix tests/beam/test_,$(addsuffix .py,contract run_agent windows paying_once))
+PRISM_VERSION := 2.77.0
+PRISM := .parts/prism-$(PRISM_VERSION)/prism
 UNIT := -m 'not services and not local_model'
 ARGS :=
 export PATH := $(CURDIR)/.parts/node_modules/.bin:$(PATH)
@@ -51,6 +54,18 @@ test-pythons:  ## the unit tests on every supported Python that is on this machi
 	    $$p -c '$(SUPPORTED)' 2>/dev/null || { echo "$$p is not on this machine: not tested on it"; continue; }; \
 	    echo "--- unit tests on $$p"; \
 	    $(MAKE) --no-print-directory test VENV=.venv-$$p PYTHON=$$p; \
+	done
+
+.PHONY: prism
+prism: $(VENV)/installed-test $(PRISM)  ## one pipeline of agents on every runner, Prism included; prints the table (12 minutes at most)
+	@timeout --kill-after=10 720 $(TESTS) -q tests/runners $(ARGS)
+
+.PHONY: beam-versions
+beam-versions: $(VENV)/installed-test  ## what agents need of Beam, on the two newest versions
+	@$(MAKE) --no-print-directory VENV=.venv-beam-2.76 .venv-beam-2.76/installed-beam-2.76
+	@for venv in $(VENV) .venv-beam-2.76; do \
+	    $$venv/bin/python -c 'import apache_beam; print("--- Beam", apache_beam.__version__)'; \
+	    timeout --kill-after=10 240 $$venv/bin/python -m pytest -q $(BEAM_FACTS) $(ARGS) || exit 1; \
 	done
 
 .PHONY: lint
@@ -92,7 +107,14 @@ pins:  ## compile requirements/*.txt again from pyproject.toml (needs uv)
 
 .PHONY: clean
 clean:  ## remove the venvs and everything that tests and demo leave behind
-	rm -rf .venv .venv-python3.* .venv-flink .demo .cache .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf .venv .venv-python3.* .venv-beam-* .venv-flink .demo .cache .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+
+# --- parts that are not from PyPI ---------------------------------------------------------------------
+
+$(PRISM):
+	@command -v go >/dev/null || { echo "Prism is built with Go: install it from https://go.dev/dl/" >&2; exit 2; }
+	@echo "Building Prism $(PRISM_VERSION), Beam's portable runner (the first time takes minutes) ..."
+	@GOBIN=$(abspath $(dir $@)) go install github.com/apache/beam/sdks/v2/go/cmd/prism@v$(PRISM_VERSION)
 
 # --- the venv -------------------------------------------------------------------------------------
 

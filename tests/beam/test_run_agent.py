@@ -210,7 +210,7 @@ def test_an_undecodable_answer_is_in_doubt_on_its_dead_letter(run: Any) -> None:
 def test_an_outage_is_waited_out_without_dead_letters(run: Any) -> None:
     scripted.outage(40)
     scripted.answer_all(latency_ms=2)
-    settings = config(retry_policy=RetryPolicy(2, 1, 1), breaker_threshold=5, breaker_cooldown_ms=10)
+    settings = config(retry_policy=RetryPolicy(4, 50, 50), breaker_threshold=5, breaker_cooldown_ms=10)
     run([(f"k{i}", i) for i in range(100)], scripted.greeter, settings)
     assert scripted.kept["errors"] == []
     assert len(scripted.kept["main"]) == 100

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tests.chaos.audit import Attempt, account_of, journal_attempts
 from tests.chaos.books import Entry, read_ledger, read_outputs
 from tests.runners.shape import Shape
-from tests.runners.steps import is_refused
 
 __all__ = ["Account", "settle"]
 
@@ -33,7 +32,7 @@ class Account:
         requests: requests that the endpoint saw.
         classes: attempts by class of spend.
         repeats: answers that no attempt of the account holds.
-        in_flight: requests that a kill may have cut.
+        unexplained: those of them that were not in flight when a worker was killed.
         drift: requests without an attempt, attempts without a request that are not in doubt, and tokens between
             an answer and its attempt.
         open_bundles: bundles that one process had open at once, at most.
@@ -47,13 +46,14 @@ class Account:
     requests: int
     classes: Mapping[str, int]
     repeats: int
-    in_flight: int
+    unexplained: int
     drift: int
     open_bundles: int
 
 
 def settle(shape: Shape, ledger: Path, journal: Path, folders: Sequence[Path], kills: Sequence[float]) -> Account:
     """The account of all runs of a round, and the outputs of the last."""
+    shape = replace(shape, **_lines(folders[-1], "start")[0]) if shape.paced else shape
     entries = read_ledger(ledger)
     kept = journal_attempts(journal)
     told: dict[str, Attempt] = {}
@@ -65,7 +65,6 @@ def settle(shape: Shape, ledger: Path, journal: Path, folders: Sequence[Path], k
         every.errors += earlier.errors
     told = account_of(every, kept)
     repeats, drift = _match(entries, told.values())
-    cut = [one for one in entries if any(one.arrived - _BEFORE_S <= kill <= one.ended + _AFTER_S for kill in kills)]
     return Account(
         outputs=len(main),
         dead_letters=len(errors),
@@ -74,8 +73,8 @@ def settle(shape: Shape, ledger: Path, journal: Path, folders: Sequence[Path], k
         wrong_places=sum(not _placed(shape, one) for one in (*main, *errors)),
         requests=len(entries),
         classes=dict(Counter(attempt.spend for attempt in told.values())),
-        repeats=repeats,
-        in_flight=len(cut),
+        repeats=len(repeats),
+        unexplained=sum(not any(_in_flight(one, kill) for kill in kills) for one in repeats),
         drift=drift,
         open_bundles=max((line["open"] for line in _lines(folders[-1], "bundles")), default=0),
     )
@@ -89,14 +88,14 @@ def _errors(folder: Path) -> list[dict[str, Any]]:
     """Dead letters in the form of outputs, without a count."""
     letters = [line for line in _lines(folder, "out") if "error" in line]
     return [
-        {"key": letter["error"]["entity_key"], "seq": letter["error"]["seq"], "n": letter["error"]["event"]["n"]}
+        {"key": letter["error"]["entity_key"], "seq": letter["error"]["seq"], "n": letter["error"]["event"]}
         | {"at": letter["at"], "window": letter["window"]}
         for letter in letters
     ]
 
 
 def _exact(shape: Shape, main: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, Any]]) -> bool:
-    refused = Counter(n for n in range(shape.total) if is_refused(n))
+    refused = Counter(n for n in range(shape.total) if shape.is_refused(n))
     answered = Counter(range(shape.total)) - refused
     return Counter(one["n"] for one in main) == answered and Counter(one["n"] for one in errors) == refused
 
@@ -114,12 +113,15 @@ def _is_gapless(found: Sequence[tuple[int, int | None]]) -> bool:
 
 
 def _placed(shape: Shape, one: Mapping[str, Any]) -> bool:
-    at = shape.start_s + one["n"] * shape.step_s
-    window = at // shape.window_s * shape.window_s
-    return abs(one["at"] - at) < 1e-4 and abs(one["window"] - window) < 1e-4
+    return (one["at"], one["window"]) == (shape.micros_of(one["n"]), shape.window_of(one["n"]))
 
 
-def _match(entries: Iterable[Entry], told: Iterable[Attempt]) -> tuple[int, int]:
+def _in_flight(entry: Entry, kill: float) -> bool:
+    """Whether a kill came between request and durable answer; a request may lie in a dead process's socket."""
+    return entry.arrived - _BEFORE_S <= kill <= entry.ended + _AFTER_S
+
+
+def _match(entries: Iterable[Entry], told: Iterable[Attempt]) -> tuple[list[Entry], int]:
     """Repeats and drift, call by call."""
     calls: defaultdict[str, tuple[list[Entry], list[Attempt]]] = defaultdict(lambda: ([], []))
     for entry in entries:
@@ -127,10 +129,10 @@ def _match(entries: Iterable[Entry], told: Iterable[Attempt]) -> tuple[int, int]
     for attempt in told:
         calls[attempt.call][1].append(attempt)
     found = [_match_call(*both) for both in calls.values()]
-    return sum(repeats for repeats, _ in found), sum(drift for _, drift in found)
+    return [entry for repeats, _ in found for entry in repeats], sum(drift for _, drift in found)
 
 
-def _match_call(entries: list[Entry], attempts: list[Attempt]) -> tuple[int, int]:
+def _match_call(entries: list[Entry], attempts: list[Attempt]) -> tuple[list[Entry], int]:
     left, drift = list(entries), 0
     for attempt in (one for one in attempts if one.spend in _ANSWERED):
         same = [e for e in left if e.kind == "answered" and (e.input_tokens, e.output_tokens) == attempt.tokens]
@@ -142,4 +144,4 @@ def _match_call(entries: list[Entry], attempts: list[Attempt]) -> tuple[int, int
     failed = sum(attempt.spend == "failed" for attempt in attempts)
     refused = sum(entry.status is not None for entry in left)
     drift += abs(failed - refused) + max(0, len(left) - refused - doubtful)
-    return sum(entry.kind == "answered" for entry in left), drift
+    return [entry for entry in left if entry.kind == "answered"], drift

@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from tests.flink.processes import Group, start, wait_until
@@ -27,7 +28,11 @@ ENVIRONMENT = {
 
 
 class RunFailed(RuntimeError):
-    """A run of the pipeline ended with an error, or not at all."""
+    """A run of the pipeline ended with an error, or not at all; `log` is everything that it said."""
+
+    def __init__(self, message: str, log: str) -> None:
+        super().__init__(f"{message}\n{log[-3000:]}")
+        self.log = log
 
 
 class Round:
@@ -81,25 +86,12 @@ class Round:
 
     def begin(self, arguments: Sequence[str], *, official_api: bool = False) -> Group:
         """Start the pipeline; the same call again runs it again on the same journal."""
-        shape = self.shape
         out = self.folder / f"out-{len(self._outs) + 1}"
         out.mkdir()
         self._outs.append(out)
-        given: dict[str, object] = {
-            "out": out,
-            "url": f"{self._url}/v1",
-            "journal": f"sqlite:///{self.journal}",
-            "keys": shape.keys,
-            "events": shape.events,
-            "calls": shape.calls,
-            "max-in-flight": shape.max_in_flight,
-            "start-s": shape.start_s,
-            "step-s": shape.step_s,
-            "window-s": shape.window_s,
-        }
-        command = [sys.executable, "-m", "tests.runners.job"]
-        command += [text for name, value in given.items() for text in (f"--{name}", str(value))]
-        command += ["--paced"] * shape.paced + ["--official-api"] * official_api
+        command = [sys.executable, "-m", "tests.runners.job", "--out", str(out), "--url", f"{self._url}/v1"]
+        command += ["--journal", f"sqlite:///{self.journal}", "--shape", json.dumps(asdict(self.shape))]
+        command += ["--official-api"] * official_api
         return self.start(f"run-{len(self._outs)}", [*command, "--", *arguments])
 
     def await_end(self, run: Group) -> None:
@@ -108,7 +100,7 @@ class Round:
         if code:
             log = (self.folder / f"{run.name}.log").read_text(errors="replace")
             said = "reached its time limit" if code in (124, 137) else f"ended with status {code}"
-            raise RunFailed(f"{run.name} {said}\n{log[-3000:]}")
+            raise RunFailed(f"{run.name} {said}", log)
 
     def await_calls(self, share: float) -> None:
         """Wait until the endpoint has ended `share` of the calls."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,14 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_agents import AgentConfig, AgentContext
 from beam_agents.activation.dead_letter import DeadLetter
+from beam_agents.beam.claims import claims
 from beam_agents.exporters.jsonl import event_to_json
 from beam_agents.model import RetryPolicy
 from beam_agents.proto import TraceEvent
 from beam_agents.providers import OpenAIClient
+from tests.runners.shape import Shape
 
-__all__ = ["CountOpenBundles", "Endpoint", "ToEvent", "Write", "answer", "config", "is_refused"]
-
-REFUSED_ONE_IN = 17
+__all__ = ["Answer", "Endpoint", "ToEvent", "Write", "append", "config"]
 
 
 class Endpoint:
@@ -35,49 +34,49 @@ class Endpoint:
         return OpenAIClient(base_url=self._url, api_key="none", model_id="suite-1", idempotency_key=True)
 
 
-def config(url: str, journal: str, *, max_in_flight: int, on_error: Any = "dead_letter") -> AgentConfig:
+def config(url: str, journal: str, shape: Shape) -> AgentConfig:
     """The same for every run of one round, so that a second run goes on where the first ended."""
     return AgentConfig(
         provider=Endpoint(url),
         decode=OpenAIClient.decode,
         journal=journal,
         namespace="runners",
-        max_in_flight=max_in_flight,
+        max_in_flight=shape.max_in_flight,
         activation_timeout_s=60,
         retry_policy=RetryPolicy(6, 20, 200),
         breaker_threshold=1_000,
-        on_error=on_error,
+        on_error="raise" if shape.fails_once else "dead_letter",
     )
 
 
-def is_refused(n: int) -> bool:
-    """Whether the agent refuses event `n`, after it has paid for its calls."""
-    return n % REFUSED_ONE_IN == REFUSED_ONE_IN - 1
+class Answer:
+    """The agent: some calls one after another; counts in its key's state; refuses some events."""
 
+    def __init__(self, shape: Shape, folder: str) -> None:
+        self._shape = shape
+        self._folder = folder
 
-async def answer(ctx: AgentContext, event: Any) -> Any:
-    """Some calls one after another; counts in its key's state; refuses some events."""
-    for call in range(event["calls"]):
-        await ctx.complete(f"event {event['n']} call {call}")
-    if is_refused(event["n"]):
-        raise ValueError("refused on purpose")
-    count = ctx.state = (ctx.state or 0) + 1
-    return {"key": ctx.entity_key.decode(), "seq": ctx.seq, "n": event["n"], "count": count}
+    async def __call__(self, ctx: AgentContext, n: int) -> Any:
+        shape = self._shape
+        _note_open_bundles(self._folder)
+        for call in range(shape.calls):
+            await ctx.complete(f"event {n} call {call}")
+        if shape.is_refused(n):
+            raise ValueError("refused on purpose")
+        if shape.fails_once and n == shape.total - 1 and _is_first(Path(self._folder).parent / "failed"):
+            raise RuntimeError("the last event fails once")
+        count = ctx.state = (ctx.state or 0) + 1
+        return {"key": ctx.entity_key.decode(), "seq": ctx.seq, "n": n, "count": count}
 
 
 class ToEvent(beam.DoFn):
-    """Number → `(key, event)` at its time."""
+    """Number → `(key, number)` at its time."""
 
-    def __init__(self, keys: int, calls: int, start_s: float, step_s: float) -> None:
-        self._keys = keys
-        self._calls = calls
-        self._start_s = start_s
-        self._step_s = step_s
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
 
     def process(self, n: int) -> Iterator[Any]:
-        event = {"n": n, "calls": self._calls}
-        at = Timestamp.of(self._start_s) + n * self._step_s
-        yield TimestampedValue((f"key-{n % self._keys}", event), at)
+        yield TimestampedValue((f"key-{n % self._shape.keys}", n), Timestamp(micros=self._shape.micros_of(n)))
 
 
 class Write(beam.DoFn):
@@ -88,7 +87,7 @@ class Write(beam.DoFn):
 
     def process(self, value: Any, at: Any = beam.DoFn.TimestampParam, window: Any = beam.DoFn.WindowParam) -> None:
         start = getattr(window, "start", None)
-        placed = {"at": at.micros / 1e6, "window": None if start is None else start.micros / 1e6}
+        placed = {"at": at.micros, "window": None if start is None else start.micros}
         if isinstance(value, TraceEvent):
             line = {"trace": event_to_json(value)} | placed
         elif isinstance(value, DeadLetter):
@@ -98,32 +97,23 @@ class Write(beam.DoFn):
         append(self._folder, "out", line)
 
 
-class CountOpenBundles(beam.DoFn):
-    """Passes everything on; notes how many bundles of its stage are open at once in this process."""
+_peak = 0
 
-    _lock = threading.Lock()
-    _open = 0
-    _peak = 0
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+def _note_open_bundles(folder: str) -> None:
+    """Called on the loop's thread alone."""
+    global _peak
+    if claims.open_bundles > _peak:
+        _peak = claims.open_bundles
+        append(folder, "bundles", {"open": _peak})
 
-    def start_bundle(self) -> None:
-        self._count(1)
 
-    def process(self, value: Any) -> Iterator[Any]:
-        yield value
-
-    def finish_bundle(self) -> None:
-        self._count(-1)
-
-    def _count(self, change: int) -> None:
-        here = CountOpenBundles
-        with here._lock:
-            here._open += change
-            if here._open > here._peak:
-                here._peak = here._open
-                append(self._folder, "bundles", {"open": here._peak})
+def _is_first(marker: Path) -> bool:
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def append(folder: str, name: str, line: Any) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -89,12 +87,46 @@ def test_prism_worker_pool(begin: Begin, settle: Settle) -> None:
 
 
 def test_prism_streaming(begin: Begin, settle: Settle) -> None:
-    shape = _paced(Shape(events=6, step_s=0.04, window_s=5, latency_ms=(100, 400)))
+    shape = Shape(events=6, paced=True, step_ms=40, window_s=5, latency_ms=(200, 400))
     round_ = begin(shape)
     round_.run([*prism(round_), LOOPBACK, "--streaming"])
     account = settle(round_)
     _undisturbed(shape, account)
     assert account.open_bundles > 1
+
+
+def test_a_failing_bundle_is_retried_by_the_bundle_based_runner(begin: Begin, settle: Settle) -> None:
+    shape = Shape(refuses=False, fails_once=True)
+    round_ = begin(shape)
+    round_.run(LOCAL["bundle based"])
+    _paid_once_over_a_failure(shape, settle(round_))
+
+
+@pytest.mark.parametrize("way", ["in process", "multi processing"])
+def test_a_failing_bundle_fails_the_job_and_is_run_again(way: str, begin: Begin, settle: Settle) -> None:
+    shape = Shape(refuses=False, fails_once=True)
+    round_ = begin(shape)
+    with pytest.raises(RunFailed) as failure:
+        round_.run(LOCAL[way])
+    assert "the last event fails once" in failure.value.log
+    round_.run(LOCAL[way])
+    _paid_once_over_a_failure(shape, settle(round_))
+
+
+def test_prism_failing_bundle_run_again(begin: Begin, settle: Settle) -> None:
+    shape = Shape(refuses=False, fails_once=True)
+    round_ = begin(shape)
+    with pytest.raises(RunFailed) as failure:
+        round_.run([*prism(round_), LOOPBACK])
+    assert "the last event fails once" in failure.value.log
+    round_.run([*prism(round_), LOOPBACK])
+    _paid_once_over_a_failure(shape, settle(round_))
+
+
+def _paid_once_over_a_failure(shape: Shape, account: Account) -> None:
+    _kept_its_promises(shape, account)
+    assert account.classes["recovered"] > 0
+    assert account.repeats <= shape.max_in_flight
 
 
 def test_prism_worker_killed_and_run_again(begin: Begin, settle: Settle) -> None:
@@ -111,8 +143,5 @@ def test_prism_worker_killed_and_run_again(begin: Begin, settle: Settle) -> None
     account = settle(round_)
     _kept_its_promises(shape, account)
     assert account.classes["recovered"] > 0
-    assert account.repeats <= account.in_flight <= shape.max_in_flight * 2
-
-
-def _paced(shape: Shape) -> Shape:
-    return replace(shape, paced=True, start_s=float(round(time.time())))
+    assert account.repeats <= shape.max_in_flight
+    assert account.unexplained == 0

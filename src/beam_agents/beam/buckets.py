@@ -1,7 +1,8 @@
 """Agents by nothing but Beam's documented interface: batches of buckets of keys.
 
-Keys are hashed into buckets, a bucket's events are collected by `GroupIntoBatches`, and the activations of a
-batch run at once inside one `process`. The cells of a bucket's keys are one value in the bucket's state.
+Keys are hashed into buckets, a bucket's events are collected by `GroupByKey`, in streaming by `GroupIntoBatches`,
+and the activations of a batch run at once inside one `process`. The cells of a bucket's keys are one value in the
+bucket's state.
 """
 
 from __future__ import annotations
@@ -43,17 +44,23 @@ def run_in_buckets(keyed: Any, agent: Agent, config: AgentConfig, namespace: str
     one after another, an output may be late for a window downstream because its event waited in a batch, and
     the state of a bucket is read and written as a whole.
     """
-    streaming = keyed.pipeline.options.view_as(StandardOptions).streaming
     bucketed = typehints.Tuple[int, typehints.Tuple[bytes, event_type, int]]
     return (
         keyed
         | "Bucket" >> beam.ParDo(_ToBucket()).with_output_types(bucketed)
-        | "Batch" >> beam.GroupIntoBatches(config.max_in_flight, _STREAMING_BUFFER_S if streaming else None)
+        | "Batch" >> _grouping(keyed.pipeline, config.max_in_flight)
         | "Run"
         >> beam.ParDo(_BucketDoFn(agent, config, namespace, keyed.windowing.windowfn.get_window_coder())).with_outputs(
             TRACES, ERRORS, main="main"
         )
     )
+
+
+def _grouping(pipeline: Any, batch_size: int) -> beam.PTransform:
+    """What collects a bucket's events. Prism loses the batches of a window that `GroupIntoBatches` ends by a timer."""
+    if pipeline.options.view_as(StandardOptions).streaming:
+        return beam.GroupIntoBatches(batch_size, _STREAMING_BUFFER_S)
+    return beam.GroupByKey()
 
 
 class BucketCellsCoder(Coder):  # type: ignore[misc]
