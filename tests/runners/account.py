@@ -32,7 +32,7 @@ class Account:
         requests: requests that the endpoint saw.
         classes: attempts by class of spend.
         repeats: answers that no attempt of the account holds.
-        unexplained: those of them that were not in flight when a worker was killed.
+        unexplained: those of them that were not in flight when a worker was killed, or ended with its failed job.
         drift: requests without an attempt, attempts without a request that are not in doubt, and tokens between
             an answer and its attempt.
         open_bundles: bundles that one process had open at once, at most.
