@@ -83,6 +83,10 @@ format: $(VENV)/installed-test  ## let ruff format and mend what it can
 coverage: $(VENV)/installed-test  ## the unit tests, with branch coverage
 	@$(TESTS) -q $(UNIT) --cov --cov-report=term-missing:skip-covered $(ARGS)
 
+.PHONY: chaos
+chaos: $(VENV)/installed-all  ## kill workers, fail disks, restart servers, and audit every request (about 20 minutes)
+	@$(BIN)/python -m tests.chaos $(ARGS)
+
 .PHONY: bench
 bench: $(VENV)/installed-bench  ## every benchmark beside its peers (10 minutes); results in .bench/
 	@$(BIN)/python -m benchmarks $(ARGS)
