@@ -33,7 +33,7 @@ demo: $(VENV)/installed-demo  ## set up, then watch real events go through a rea
 
 .PHONY: test
 test: $(VENV)/installed-test  ## set up, then run the unit tests (under 5 minutes)
-	@$(TESTS) -q $(UNIT) $(ARGS)
+	@$(TESTS) -q -n 2 --dist loadfile $(UNIT) $(ARGS)
 
 # --- for contributors -----------------------------------------------------------------------------
 
