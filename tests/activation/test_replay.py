@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from beam_agents.activation import AgentConfig, activation_loop
 from beam_agents.activation.replay import Replay, Story, replay
 from beam_agents.errors import ProviderError, ProviderTimeout, ServerError
-from beam_agents.journals import RecordFilter, open_journal, open_reader
+from beam_agents.journals import CORRUPT, RecordFilter, open_journal, open_reader
+from beam_agents.journals.memory import _shelves
 from beam_agents.model import RetryPolicy
 from beam_agents.testing import FakeLLM, ManualClock, match_contains, raise_error, respond_with
 from tests.activation.conftest import SCOPE, body, decode
@@ -218,6 +220,32 @@ async def test_a_call_that_was_cut_off_is_not_in_the_journal(run: Run, again: Ag
     assert told.verdict == "not_in_journal"
     assert told.deviation is not None
     assert told.deviation.record is not None
+
+
+async def test_a_second_ask_after_an_unfit_answer_is_reproduced(run: Run, again: Again, llm: FakeLLM) -> None:
+    class Fit(BaseModel):
+        good: bool
+
+    async def insisting(ctx: Any, event: Any) -> Any:
+        return (await ctx.complete("judge", output_schema=Fit, reask=1)).parsed.good
+
+    llm.add_rule(match_contains("cannot be used"), respond_with(body('{"good": true}')))
+    llm.add_rule(match_contains("judge"), respond_with(body('{"good": "perhaps"}')))
+    assert (await run(insisting, journal=URI)).outputs == (True,)
+    told = await again(insisting)
+    assert (told.verdict, told.outcome.outputs, len(told.calls)) == ("reproduced", (True,), 2)
+
+
+async def test_a_damaged_answer_is_not_in_the_journal(run: Run, again: Again) -> None:
+    await run(two_calls, journal=URI)
+    for attempts in _shelves["replay"].calls.values():
+        for attempt in attempts:
+            attempt.row = attempt.row._replace(stored=b"something else")
+    told = await again(two_calls)
+    assert told.verdict == "not_in_journal"
+    assert told.deviation is not None
+    assert told.deviation.record is not None
+    assert told.deviation.record.error_type == CORRUPT
 
 
 async def test_equal_calls_and_calls_at_once_are_told(run: Run, again: Again) -> None:

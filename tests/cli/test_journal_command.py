@@ -102,6 +102,23 @@ def test_show_narrows(beam_agents: Command, journal: Path, options: list[str], s
     assert [json.loads(line)["seq"] for line in ran.stdout.splitlines()] == seqs
 
 
+@pytest.fixture
+async def strange(tmp_path: Path) -> None:
+    opened = open_journal(f"sqlite:///{tmp_path / 'journal.db'}")
+    identity = call(1, key=b"\x1b[31mkey", model="[bold]m", scope="\x1b]0;title\x07")
+    await opened.record_answer(await begun(opened, identity), b"\x1b[2Jgone", None)
+    await opened.aclose()
+
+
+@pytest.mark.usefixtures("strange")
+def test_what_strangers_wrote_does_not_reach_the_terminal_as_commands(beam_agents: Command) -> None:
+    for arguments in (["show", URI], ["show", URI, "--answers"], ["stats", URI]):
+        shown = beam_agents("journal", *arguments)
+        assert shown.returncode == 0, shown.stderr
+        assert "\x1b" not in shown.stdout
+        assert "[bold]m" in shown.stdout
+
+
 def test_show_says_that_there_is_more(beam_agents: Command, journal: Path) -> None:
     assert "more than 2" in beam_agents("journal", "show", URI, "--limit=2").stdout
     assert "No records." in beam_agents("journal", "show", URI, "--seq=9").stdout

@@ -76,7 +76,7 @@ class RecordedJournal:
     """
 
     def __init__(self, records: Iterable[JournalRecord], *, stand_ins: bool = False) -> None:
-        self.records = tuple(records)
+        self.records = tuple(sorted(records, key=lambda record: (record.began_ms, record.ordinal)))
         self.lookups: dict[tuple[str, int], Lookup] = {}
         self.borrowed: set[bytes] = set()
         self._stand_ins = stand_ins

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import groupby
 from pathlib import Path
 
 from rich.console import Console
@@ -12,13 +13,14 @@ from rich.text import Text
 
 from beam_agents.cli.complaint import Complaint
 from beam_agents.cli.journal.access import with_reader
+from beam_agents.cli.printable import plain
 from beam_agents.cli.wording import counted
 from beam_agents.journals import JournalReader, JournalRecord, RecordFilter, record_to_json
 from beam_agents.report.words import clock_text, key_text, number_text
 
 __all__ = ["SHOWN_OF_ID", "export", "show"]
 
-SHOWN_OF_ID = 12
+SHOWN_OF_ID = 10
 """How many characters of a call id are shown; as many name it on the command line."""
 
 _COLORS = {"answered": "green", "failed": "red", "in_doubt": "yellow", "waiting": "cyan"}
@@ -46,7 +48,12 @@ def show(uri: str, where: RecordFilter, *, limit: int, answers: bool, as_json: b
     if not found:
         console.print("No records.")
         return
-    console.print(_table(found[:limit], answers=answers))
+    for scope, records in groupby(found[:limit], key=lambda record: record.call.scope):
+        console.print(plain(scope or "(no namespace)", "bold"), soft_wrap=True)
+        if answers:
+            _show_answers(console, list(records))
+        else:
+            console.print(_table(records))
     if len(found) > limit:
         console.print(f"[dim]There are more than {limit:,}; see them with --limit, or narrow the search.[/]")
 
@@ -85,23 +92,18 @@ def _ignore(written: int) -> None:
     """`write` returns a count that nobody needs."""
 
 
-def _table(records: list[JournalRecord], *, answers: bool) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("began", no_wrap=True)
-    table.add_column("namespace", overflow="fold")
-    table.add_column("key", overflow="fold")
+def _table(records: Iterable[JournalRecord]) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("began (UTC)", no_wrap=True)
+    table.add_column("key", overflow="fold", min_width=4)
     for name in ("seq", "step"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("model", overflow="fold")
+    table.add_column("asks", overflow="fold", min_width=6)
     table.add_column("call id", no_wrap=True)
-    table.add_column("request", justify="right", no_wrap=True)
-    table.add_column("ended", overflow="fold")
-    for name in ("tokens", "bytes"):
-        table.add_column(name, justify="right", no_wrap=True)
-    if answers:
-        table.add_column("answer", overflow="fold")
+    table.add_column("ended", overflow="fold", min_width=8)
+    table.add_column("tokens", justify="right", no_wrap=True)
     for record in records:
-        table.add_row(*_row(record), *([_answer(record)] if answers else []))
+        table.add_row(*_row(record))
     return table
 
 
@@ -109,24 +111,30 @@ def _row(record: JournalRecord) -> list[str | Text]:
     call, usage = record.call, record.usage
     return [
         clock_text(record.began_ms).removesuffix(" UTC"),
-        Text(call.scope),
-        Text(key_text(call.entity_key)),
+        plain(key_text(call.entity_key)),
         str(call.seq),
         str(call.step_index),
-        Text("(step)" if call.kind == "step" else call.model_id),
+        plain("(step)" if call.kind == "step" else call.model_id),
         call.call_id[:SHOWN_OF_ID],
-        str(record.ordinal),
-        Text(_ending(record), style=_COLORS[record.outcome]),
+        plain(_ending(record), _COLORS[record.outcome]),
         "" if usage is None else f"{number_text(usage.prompt_tokens)} + {number_text(usage.completion_tokens)}",
-        number_text(record.stored_bytes) if record.stored_bytes else "",
     ]
+
+
+def _show_answers(console: Console, records: list[JournalRecord]) -> None:
+    for record in records:
+        call = record.call
+        asks = "(step)" if call.kind == "step" else call.model_id
+        place = (
+            f"{key_text(call.entity_key)}, seq {call.seq}, step {call.step_index}, {asks}, {call.call_id[:SHOWN_OF_ID]}"
+        )
+        console.print(plain(f"{place}: {_ending(record)}", _COLORS[record.outcome]), soft_wrap=True)
+        if record.response is not None:
+            console.print(plain(record.response.decode("utf-8", "replace")), soft_wrap=True)
 
 
 def _ending(record: JournalRecord) -> str:
     how = record.outcome.replace("_", " ")
     why = " ".join(part for part in (record.error_type, str(record.status or "")) if part)
-    return f"{how} ({why})" if why else how
-
-
-def _answer(record: JournalRecord) -> Text:
-    return Text("" if record.response is None else record.response.decode("utf-8", "replace"))
+    nth = f"request {record.ordinal} " if record.ordinal > 1 else ""
+    return f"{nth}{how} ({why})" if why else f"{nth}{how}"

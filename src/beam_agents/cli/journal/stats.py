@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -13,6 +14,7 @@ from rich.text import Text
 from beam_agents.cli.closing import cost_text
 from beam_agents.cli.journal.access import with_reader
 from beam_agents.cli.journal.cost import JournalCost
+from beam_agents.cli.printable import plain
 from beam_agents.journals import JournalReader, JournalStats, RecordFilter, Tally, stats
 from beam_agents.report.money import PriceBook
 from beam_agents.report.words import clock_text, number_text
@@ -33,22 +35,31 @@ def count_journal(uri: str, where: RecordFilter, prices: PriceBook) -> tuple[Jou
 
 
 def stats_table(found: JournalStats, cost: JournalCost) -> RenderableType:
-    """The count for people."""
+    """The count for people, a table for each namespace."""
     if not found.total.attempts:
         return Text("No records.")
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("namespace", overflow="fold")
-    table.add_column("model", overflow="fold")
-    for name in ("requests", "answered", "failed", "in doubt", "waiting", "tokens in", "tokens out", "cost"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for scope, kind, model, tally in found.by_model:
-        named = Text("(steps)" if kind == "step" else model)
-        table.add_row(Text(scope), named, *_numbers(tally, kind), _cost(cost, scope, model) if kind == "call" else "")
+    parts: list[RenderableType] = []
+    for scope, rows in groupby(found.by_model, key=lambda row: row[0]):
+        table = _new_table()
+        for _, kind, model, tally in rows:
+            named = "(steps)" if kind == "step" else model
+            table.add_row(plain(named), *_numbers(tally, kind), _cost(cost, scope, model) if kind == "call" else "")
+        parts += [plain(scope or "(no namespace)", "bold"), table, ""]
     if len(found.by_model) > 1:
-        currency = cost.prices.currency
-        table.add_section()
-        table.add_row("all", "", *_numbers(found.total, "call"), cost_text(cost.total, currency), style="bold")
-    return Group(table, "", *(Text.from_markup(line) for line in _notes(found, cost)))
+        table = _new_table()
+        table.add_row("", *_numbers(found.total, "call"), cost_text(cost.total, cost.prices.currency))
+        parts += [Text("all", style="bold"), table, ""]
+    return Group(*parts, *(Text.from_markup(line) for line in _notes(found, cost)))
+
+
+def _new_table() -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("model", overflow="fold", min_width=10)
+    table.add_column("requests", justify="right", no_wrap=True)
+    table.add_column("ended", overflow="fold")
+    table.add_column("tokens", no_wrap=True)
+    table.add_column("cost", justify="right", no_wrap=True)
+    return table
 
 
 def stats_json(found: JournalStats, cost: JournalCost) -> dict[str, Any]:
@@ -72,9 +83,13 @@ def stats_json(found: JournalStats, cost: JournalCost) -> dict[str, Any]:
 
 
 def _numbers(tally: Tally, kind: str) -> list[str]:
-    counts = [tally.attempts, *(getattr(tally, name) for name in _OUTCOMES)]
-    tokens = [tally.usage.prompt_tokens, tally.usage.completion_tokens] if kind == "call" else []
-    return [number_text(count) for count in counts] + ([number_text(count) for count in tokens] or ["", ""])
+    ended = [(getattr(tally, name), name.replace("_", " ")) for name in _OUTCOMES]
+    tokens = f"{number_text(tally.usage.prompt_tokens)} in · {number_text(tally.usage.completion_tokens)} out"
+    return [
+        number_text(tally.attempts),
+        " · ".join(f"{number_text(count)} {how}" for count, how in ended if count),
+        tokens if kind == "call" else "",
+    ]
 
 
 def _cost(cost: JournalCost, scope: str, model: str) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from beam_agents.activation.replay import Replay, ReplayedCall
 from beam_agents.cli.closing import cost_text
+from beam_agents.cli.printable import plain
 from beam_agents.cli.replay.estimate import Estimate, paid_words, to_be_paid
 from beam_agents.cli.replay.wording import source_words, verdict_words
 from beam_agents.cli.wording import counted
@@ -19,7 +20,7 @@ from beam_agents.report.words import clock_text, key_text, money_text, number_te
 
 __all__ = ["replay_json", "show_replay"]
 
-_ID_CHARS = 12
+_ID_CHARS = 10
 _STYLES = {"reproduced": "green", "diverged": "red", "not_in_journal": "yellow"}
 
 
@@ -28,7 +29,7 @@ def show_replay(replays: tuple[Replay, ...], console: Console, *, answers: bool,
     told = replays[-1]
     position = told.position
     console.print(
-        Text(f"{key_text(position.entity_key)}, seq {position.seq}, in {position.scope.label}", style="bold"),
+        plain(f"{key_text(position.entity_key)}, seq {position.seq}, in {position.scope.label}", "bold"),
         soft_wrap=True,
     )
     if told.calls:
@@ -111,12 +112,12 @@ def _table(told: Replay, *, answers: bool, estimate: Estimate | None) -> Table:
         text = call.text if answers else (call.text_digest or "")[:_ID_CHARS]
         table.add_row(
             str(call.step_index),
-            Text("(step)" if call.kind == "step" else call.model_id),
+            plain("(step)" if call.kind == "step" else call.model_id),
             call.call_id[:_ID_CHARS],
-            Text(source_words(call), style="red" if call.source in ("diverged", "missing") else ""),
+            plain(source_words(call), "red" if call.source in ("diverged", "missing") else ""),
             _tokens(call),
             *price,
-            Text(text or ""),
+            plain(text or ""),
         )
     return table
 
@@ -154,10 +155,10 @@ def _ending(told: Replay, *, answers: bool) -> list[Text]:
         if told.deviation is not None:
             return []
         said = (letter.message.strip().splitlines() or [""])[0]
-        return [Text(f"It ended as a dead letter: {letter.error_type}: {said}.{when}")]
+        return [plain(f"It ended as a dead letter: {letter.error_type}: {said}.{when}")]
     digest = "" if not outputs else f", sha256 {sha256(orjson.dumps(outputs)).hexdigest()[:_ID_CHARS]}"
     lines = [Text(f"It committed, with {counted(len(outputs), 'output')}{digest}.{when}")]
-    return lines + ([Text(orjson.dumps(one).decode()) for one in outputs] if answers else [])
+    return lines + ([plain(orjson.dumps(one).decode()) for one in outputs] if answers else [])
 
 
 def _say_estimate(told: Replay, console: Console, estimate: Estimate) -> None:
