@@ -136,7 +136,8 @@ current_call: ContextVar[CallIdentity | None] = ContextVar("beam_agents.current_
 class PastAttempt:
     """An earlier request for the same call.
 
-    `error_type` is empty for an answered one and `Lost` where its process died without a word.
+    `error_type` is empty for an answered one, `Corrupt` where the stored answer is damaged, and `Lost` where the
+    process died without a word.
     """
 
     ordinal: int
@@ -148,6 +149,11 @@ class PastAttempt:
     def lost(self) -> bool:
         """Whether its process died before it could record an outcome."""
         return self.outcome == "in_doubt" and self.error_type == "Lost"
+
+    @property
+    def damaged(self) -> bool:
+        """Whether it was answered and the stored answer is damaged."""
+        return self.outcome == "answered" and self.error_type == "Corrupt"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from beam_agents.errors import (
 from beam_agents.journals import open_journal, reset_memory_journals
 from beam_agents.model import CircuitState, RetryPolicy, TokenBudget, TokenUsage
 from beam_agents.model.journaling import Journaling
-from beam_agents.ports import CallIdentity, JournalFinding
+from beam_agents.ports import CallIdentity, JournalFinding, PastAttempt
 from tests.model.conftest import KEY, Bench, answer, ask
 from tests.model.parts import GatedLLM, NoteJournal, ScriptedLLM, settle
 from tests.model.test_spec_scenarios import key_of, serving, trip
@@ -458,3 +458,13 @@ async def test_a_call_cancelled_while_another_s_answer_comes_has_nothing_to_give
     journal.notes.clear()
     await cancelled_while_beginning(Bench(serving()), journal)
     assert "record_failure" not in journal.notes
+
+
+async def test_a_damaged_answer_in_the_journal_is_a_miss_that_the_trace_tells():
+    journal = NoteJournal()
+    bench = Bench(serving())
+    journal.past["", key_of()][1] = PastAttempt(1, "answered", "Corrupt")
+    result = await bench.facade(journal=journal).complete(ask(), entity_key=KEY, seq=0)
+    assert (result.cache_hit, result.attempts) == (False, 1)
+    assert bench.attributes["beam_agents.replay"] == "corrupt"
+    assert bench.attributes["beam_agents.attempt_id"] == f"{key_of()}:2"

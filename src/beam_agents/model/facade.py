@@ -274,6 +274,8 @@ class LlmFacade:
         record.past = finding.past
         self._journaling.require_payable(call, finding)
         if finding.answer is None:
+            if any(one.damaged for one in finding.past):
+                record.replay = "corrupt"
             if not finding.past and not record.attempts:
                 await self._note_divergence(call, record, self._journaling)
             return None
