@@ -126,7 +126,7 @@ class FlinkCluster:
     def submit(self, job: Path, arguments: Sequence[str], *, files: Sequence[Path], options: Sequence[str] = ()) -> str:
         """`flink run -d`; returns the job's id."""
         said = self.flink(
-            "run", "-d", *options, "-py", str(job), "-pyfs", ",".join(map(str, files)), *arguments, limit_s=90
+            "run", "-d", *options, "-py", str(job), "-pyfs", ",".join(map(str, files)), *arguments, limit_s=200
         )
         found = _JOB_ID.search(said)
         if found is None:

@@ -149,7 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
     shutil.rmtree(given.root, ignore_errors=True)
     found: list[dict[str, Any]] = []
     planned = [(row, seed) for row in given.rows for seed in range(given.first_seed, given.first_seed + given.times)]
-    settings = Settings(given.python.absolute(), limit_s=120 + 260 * len(planned))
+    settings = Settings(given.python.absolute(), limit_s=120 + 400 * len(planned))
     given.root.mkdir(parents=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a terminated proof still ends its processes
     os.environ["PROOF_KEY"] = "not-a-secret"  # the TaskManagers hand it on to their workers

@@ -1,0 +1,51 @@
+"""`complete` on Flink's mini cluster. Runs where PyFlink and Java are installed (requirements/flink.txt)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.flink.processes import free_port, start
+
+pytest.importorskip("pyflink")
+
+HERE = Path(__file__).parent
+
+
+def lines(folder):
+    """In-progress files included: without checkpoints a sink renames nothing until the end."""
+    return [line for file in folder.rglob("*") if file.is_file() for line in file.read_text().splitlines()]
+
+
+def test_every_element_gets_its_answer_or_a_dead_letter(tmp_path):
+    port = free_port()
+    server = start(
+        "endpoint",
+        [sys.executable, str(HERE / "endpoint.py"), str(port), "seed", "0", "0"],
+        log=tmp_path / "endpoint.log",
+        limit_s=260,
+    )
+    try:
+        subprocess.run(
+            [sys.executable, str(HERE / "jobs" / "complete_job.py"), f"http://127.0.0.1:{port}/v1", str(tmp_path)],
+            env={
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "PYTHONPATH": str(HERE.parents[1] / "src"),
+                "PROOF_KEY": "not-a-secret",
+            },
+            timeout=240,
+            check=True,
+        )
+    finally:
+        server.stop()
+    answers = {json.loads(line)["echo"] for line in lines(tmp_path / "main")}
+    assert answers == {f"about text {n}" for n in range(20)}
+    (letter,) = map(json.loads, lines(tmp_path / "errors"))
+    assert (letter["event"], letter["error_type"]) == ("refuse", "TypeError")
+    assert len(lines(tmp_path / "traces")) == 40
