@@ -96,6 +96,10 @@ flink: .venv-flink/installed  ## agents on a real Flink cluster, faults included
 	@.venv-flink/bin/python -m pytest -q tests/flink
 	@.venv-flink/bin/python -m tests.flink.proof $(ARGS)
 
+.PHONY: flink-short
+flink-short:  ## the same with three rows (10 minutes)
+	@$(MAKE) --no-print-directory flink ARGS="undisturbed worker task-manager-and-workers"
+
 .venv-flink/installed: requirements/flink.txt
 	@command -v python3.11 java redis-server > /dev/null || { \
 	    echo "make flink needs python3.11, java (17) and redis-server;" >&2; \
