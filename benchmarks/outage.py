@@ -25,7 +25,7 @@ from beam_agents.model import DecodedResponse, LlmRequest, LlmResponse, RetryPol
 OUTAGE_S = (20.0, 40.0)
 ARRIVALS_S = 60
 EVENT_EVERY_S = 2.0
-CAPACITY_A_SECOND = 1_500
+CAPACITY_FOR_A_WORKER = 1.5
 
 _NO_BREAKER = {"breaker_threshold": 10**9, "on_open": "dead_letter"}
 SCENARIOS: dict[str, dict[str, Any]] = {
@@ -65,6 +65,7 @@ class Endpoint:
     """Serves so many requests a second, none during the outage; counts what arrives."""
 
     loop: VirtualTimeLoop
+    capacity: float
     random: Random = field(default_factory=lambda: Random(1))
     arrived: Counter[int] = field(default_factory=Counter)
     served: Counter[int] = field(default_factory=Counter)
@@ -75,7 +76,7 @@ class Endpoint:
         if OUTAGE_S[0] <= self.loop.time() < OUTAGE_S[1]:
             await asyncio.sleep(0.05)
             raise ServerError(503)
-        if self.served[second] >= CAPACITY_A_SECOND:
+        if self.served[second] >= self.capacity:
             raise RateLimitError()
         self.served[second] += 1
         await asyncio.sleep(self.random.uniform(0.2, 0.4))
@@ -89,7 +90,7 @@ class Client:
         self._endpoint = endpoint
         self.endpoint_id = name
 
-    async def complete(self, request: LlmRequest) -> LlmResponse:  # noqa: ARG002 - all are alike
+    async def complete(self, request: LlmRequest) -> LlmResponse:
         return LlmResponse(await self._endpoint.answer())
 
 
@@ -129,7 +130,13 @@ async def worker(number: int, endpoint: Endpoint, loop: VirtualTimeLoop, scenari
         retry_policy=RetryPolicy(4, 500, 30_000),
         **SCENARIOS[scenario],
     )
-    resources = Resources(config, activation_loop(), now_ms=loop.now_ms, sleep=lambda ms: asyncio.sleep(ms / 1000))
+    resources = Resources(
+        config,
+        activation_loop(),
+        now_ms=loop.now_ms,
+        sleep=lambda ms: asyncio.sleep(ms / 1000),
+        rng=Random(number),
+    )
 
     async def one(seq: int) -> None:
         async with resources.slots:
@@ -147,7 +154,7 @@ async def worker(number: int, endpoint: Endpoint, loop: VirtualTimeLoop, scenari
 def simulate(name: str, workers: int) -> Result:
     """Run one scenario from its first event to its last answer."""
     loop = VirtualTimeLoop()
-    endpoint, tally = Endpoint(loop), Counter[str]()
+    endpoint, tally = Endpoint(loop, CAPACITY_FOR_A_WORKER * workers), Counter[str]()
 
     async def everything() -> None:
         await asyncio.gather(*(worker(n, endpoint, loop, name, tally) for n in range(workers)))

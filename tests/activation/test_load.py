@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_agents.activation.gate import CircuitGate
 from beam_agents.activation.load import EndpointLoad, LoadLimits
-from beam_agents.activation.pacing import AdaptiveLimit, RateBucket, RetryBudget
+from beam_agents.activation.pacing import AdaptiveLimit, Pause, RateBucket, RetryBudget
 from beam_agents.errors import ConnectionBroken, ProviderTimeout, RateLimitError, ServerError
 from beam_agents.model import CircuitBreaker, RetryPolicy
 from beam_agents.testing import FakeLLM, ManualClock, RecordingSleep, fail_then_succeed, match_any, respond_with
@@ -157,6 +159,56 @@ async def test_an_endpoint_whose_circuit_was_open_begins_with_one(clock: ManualC
     for straggler in stragglers:
         await straggler.__aexit__(None, None, None)
     assert load.in_use == 0
+
+
+def test_refusals_double_the_pause_and_a_success_ends_that(clock: ManualClock) -> None:
+    pause, lengths = Pause(clock, Random(1)), []
+    for _ in range(8):
+        pause.begin(None)
+        lengths.append(pause.wait_ms())
+        clock.advance(lengths[-1] + 1)
+    assert all(100 * 2**n <= length <= 200 * 2**n for n, length in enumerate(lengths[:6]))
+    assert lengths[7] <= 10_000
+    pause.served()
+    pause.begin(None)
+    assert pause.wait_ms() <= 200
+
+
+def test_refusals_within_a_pause_do_not_double_it(clock: ManualClock) -> None:
+    pause = Pause(clock, Random(1))
+    for _ in range(50):
+        pause.begin(None)
+    assert pause.wait_ms() <= 200
+
+
+@pytest.mark.parametrize(("asked_ms", "waited_ms"), [(1_500, 1_500), (3_600_000, 60_000)])
+def test_a_pause_is_as_long_as_the_endpoint_asks_up_to_a_minute(
+    clock: ManualClock, asked_ms: float, waited_ms: float
+) -> None:
+    pause = Pause(clock, Random(1))
+    pause.begin(asked_ms)
+    assert pause.wait_ms() == waited_ms
+
+
+async def test_a_refusal_rests_the_endpoint_for_everyone(clock: ManualClock, sleep: RecordingSleep) -> None:
+    load, start = _load(clock, sleep), clock()
+    async with load.slot() as slot:
+        slot.failed(RateLimitError(2_000))
+    await _send(load)
+    assert clock() - start >= 2_000
+
+
+async def test_trials_are_spread_over_a_quarter_of_the_cooldown(clock: ManualClock, sleep: RecordingSleep) -> None:
+    waits = []
+    for seed in range(20):
+        breaker = CircuitBreaker(endpoint=str(seed), threshold=1, cooldown_ms=1_000)
+        breaker.record_failure(clock())
+        start = clock()
+        async with CircuitGate(breaker, clock, sleep, Random(seed)).passage(start + 60_000):
+            waits.append(clock() - start)
+    assert min(waits) >= 1_000
+    assert max(waits) <= 1_310
+    assert len(set(waits)) > 10
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5_000), st.floats(0, 1e6)), max_size=80))

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from random import Random
 
 from beam_agents.errors import CircuitOpenError
 from beam_agents.model import CircuitBreaker, CircuitState
 from beam_agents.model.retry import is_retryable
-from beam_agents.ports import Clock, Sleep
+from beam_agents.ports import Clock, Rng, Sleep
 
 __all__ = ["CircuitGate"]
 
 _LOOK_MS = 50.0
+_SPREAD = 0.25
 
 
 class CircuitGate:
     """Queues callers while the circuit of one endpoint is open, and lets one at a time try. For one event loop."""
 
-    def __init__(self, breaker: CircuitBreaker, now_ms: Clock, sleep: Sleep) -> None:
+    def __init__(self, breaker: CircuitBreaker, now_ms: Clock, sleep: Sleep, rng: Rng | None = None) -> None:
         self._breaker = breaker
+        self._rng = rng or Random()
         self._now_ms = now_ms
         self._sleep = sleep
         self._turn = asyncio.Lock()
@@ -35,7 +38,8 @@ class CircuitGate:
     async def passage(self, deadline_ms: float) -> AsyncIterator[None]:
         """A block that may send a request: the circuit is closed, or a trial is due and it is this caller's turn.
 
-        First come, first served. Raises `CircuitOpenError` when no trial is due before `deadline_ms`.
+        First come, first served. A trial comes up to a quarter of the cooldown later than it might, so that the
+        trials of many workers do not come together. Raises `CircuitOpenError` when none is due before `deadline_ms`.
         """
         await self._turn.acquire()
         try:
@@ -53,8 +57,15 @@ class CircuitGate:
                 self._turn.release()
 
     async def _until_permitted(self, deadline_ms: float) -> None:
+        waited = False
         while self._breaker.refuses(self._now_ms()):
-            left_ms = deadline_ms - self._now_ms()
-            if left_ms <= 0:
-                raise CircuitOpenError(self._breaker.endpoint)
-            await self._sleep(min(_LOOK_MS, left_ms))
+            waited = True
+            await self._rest(_LOOK_MS, deadline_ms)
+        if waited and self._breaker.state is not CircuitState.CLOSED:
+            await self._rest(self._rng.uniform(0, self._breaker.cooldown_ms * _SPREAD), deadline_ms)
+
+    async def _rest(self, ms: float, deadline_ms: float) -> None:
+        left_ms = deadline_ms - self._now_ms()
+        if left_ms <= 0:
+            raise CircuitOpenError(self._breaker.endpoint)
+        await self._sleep(min(ms, left_ms))

@@ -8,11 +8,12 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from random import Random
 
-from beam_agents.activation.pacing import AdaptiveLimit, RateBucket, RetryBudget
+from beam_agents.activation.pacing import AdaptiveLimit, Pause, RateBucket, RetryBudget
 from beam_agents.errors import ProviderTimeout, RateLimitError, ServerError
 from beam_agents.model import CircuitBreaker, CircuitState
-from beam_agents.ports import Clock, Sleep
+from beam_agents.ports import Clock, Rng, Sleep
 from beam_agents.values import TokenUsage
 
 __all__ = ["EndpointLoad", "LoadLimits"]
@@ -38,14 +39,22 @@ class EndpointLoad:
 
     Fewer requests than `concurrency` are let through at once while the endpoint answers 429, 503 or 529, times
     out, or takes much longer than it did; see `AdaptiveLimit`. After its
-    circuit was open it begins with one.
+    circuit was open it begins with one. A 429, or any failure with a `Retry-After`, rests the endpoint for all.
     """
 
-    def __init__(self, limits: LoadLimits, now_ms: Clock, sleep: Sleep, breaker: CircuitBreaker | None = None) -> None:
+    def __init__(
+        self,
+        limits: LoadLimits,
+        now_ms: Clock,
+        sleep: Sleep,
+        breaker: CircuitBreaker | None = None,
+        rng: Rng | None = None,
+    ) -> None:
         self.limits = limits
         self._now_ms = now_ms
         self._sleep = sleep
         self._breaker = breaker
+        self._pause = Pause(now_ms, rng or Random())
         self.adaptive = AdaptiveLimit(limits.concurrency)
         self._requests = RateBucket.per_minute(limits.requests_per_minute, now_ms)
         self._tokens = RateBucket.per_minute(limits.tokens_per_minute, now_ms)
@@ -103,10 +112,14 @@ class EndpointLoad:
             isinstance(error, ServerError) and status in _OVERLOADED
         ):
             self.adaptive.failed(self._now_ms())
+        asked_ms = getattr(error, "retry_after_ms", None)
+        if isinstance(error, RateLimitError) or (isinstance(error, ServerError) and asked_ms is not None):
+            self._pause.begin(asked_ms)
 
     def served(self, since_ms: int) -> None:
         """A request that began at `since_ms` was answered just now."""
         now_ms = self._now_ms()
+        self._pause.served()
         self.adaptive.served(now_ms, now_ms - since_ms, self.in_use)
 
     async def _until_room(self) -> None:
@@ -123,8 +136,8 @@ class EndpointLoad:
         return self.in_use < self.adaptive.limit and not self._rate_wait_ms()
 
     def _rate_wait_ms(self) -> float:
-        requests = 0.0 if self._requests is None else self._requests.wait_ms()
-        return requests if self._tokens is None else max(requests, self._tokens.wait_ms())
+        buckets = (bucket.wait_ms() for bucket in (self._requests, self._tokens) if bucket is not None)
+        return max(self._pause.wait_ms(), *buckets, 0.0)
 
     def _take(self) -> None:
         self.in_use += 1

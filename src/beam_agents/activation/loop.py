@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import logging
 import os
+import random
 import sys
 import threading
 import time
@@ -29,6 +30,7 @@ class ActivationLoop:
 
     def __init__(self) -> None:
         self.loop = _new_event_loop()
+        self.rng = random.Random()  # differs from worker to worker, and has no part in what is replayed
         self._posted: deque[Callable[[], None]] = deque()
         self._waking = False
         self._closing = False

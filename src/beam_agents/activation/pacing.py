@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import log
 from typing import Final
 
-from beam_agents.ports import Clock
+from beam_agents.ports import Clock, Rng
 
-__all__ = ["AdaptiveLimit", "RateBucket", "RetryBudget"]
+__all__ = ["AdaptiveLimit", "Pause", "RateBucket", "RetryBudget"]
 
 _DECREASE: Final = 0.7
 _DECREASE_SLOW: Final = 0.9
@@ -15,6 +15,10 @@ _SLOWER: Final = log(3)
 _PAUSE_MS: Final = 1_000
 _SMOOTHING: Final = 0.1
 _DRIFT: Final = 0.001
+
+_SHORTEST_PAUSE_MS: Final = 200.0
+_LONGEST_PAUSE_MS: Final = 10_000.0
+_LONGEST_ASKED_MS: Final = 60_000.0
 
 _RESERVE: Final = 10.0
 _RESERVE_A_SECOND: Final = 0.1
@@ -52,6 +56,37 @@ class RateBucket:
         now_ms = self._now_ms()
         self._level = min(self._most, self._level + max(0, now_ms - self._at_ms) * self._rate)
         self._at_ms = now_ms
+
+
+class Pause:
+    """A time of rest for a whole endpoint that limits the rate: what it asks for, else twice the last one.
+
+    Drawn between half and all of it, so that workers do not come back together. A success ends the doubling.
+    """
+
+    def __init__(self, now_ms: Clock, rng: Rng) -> None:
+        self._now_ms = now_ms
+        self._rng = rng
+        self._until_ms = 0.0
+        self._length_ms = 0.0
+
+    def wait_ms(self) -> float:
+        """What is left of it."""
+        return max(0.0, self._until_ms - self._now_ms())
+
+    def begin(self, asked_ms: float | None) -> None:
+        """The endpoint refused; `asked_ms` is what it asks to wait, when it said so."""
+        now_ms = self._now_ms()
+        if now_ms >= self._until_ms:
+            self._length_ms = min(max(self._length_ms * 2, _SHORTEST_PAUSE_MS), _LONGEST_PAUSE_MS)
+        length_ms = self._length_ms * self._rng.uniform(0.5, 1)
+        if asked_ms is not None and asked_ms > 0:
+            length_ms = max(length_ms, min(asked_ms, _LONGEST_ASKED_MS))
+        self._until_ms = max(self._until_ms, now_ms + length_ms)
+
+    def served(self) -> None:
+        """The endpoint answered."""
+        self._length_ms = 0.0
 
 
 class RetryBudget:

@@ -16,7 +16,7 @@ from beam_agents.activation.limits import Admission, Slots
 from beam_agents.activation.load import EndpointLoad, LoadLimits
 from beam_agents.activation.loop import ActivationLoop, activation_loop
 from beam_agents.model import CircuitBreaker, CircuitState, circuit_breaker_for
-from beam_agents.ports import Clock, Decode, Journal, LLMClient, Sleep
+from beam_agents.ports import Clock, Decode, Journal, LLMClient, Rng, Sleep
 
 __all__ = ["ModelAccess", "Resources", "resources_for"]
 
@@ -39,16 +39,23 @@ class ModelAccess:
 class Resources:
     """Shared by every activation of one configuration in one process. Use `resources_for`.
 
-    `now_ms` and `sleep` default to the loop's real ones.
+    `now_ms`, `sleep` and `rng` default to the loop's real ones; `rng` spreads the waits of workers.
     """
 
     def __init__(
-        self, config: AgentConfig, loop: ActivationLoop, *, now_ms: Clock | None = None, sleep: Sleep | None = None
+        self,
+        config: AgentConfig,
+        loop: ActivationLoop,
+        *,
+        now_ms: Clock | None = None,
+        sleep: Sleep | None = None,
+        rng: Rng | None = None,
     ) -> None:
         self.config = config
         self.loop = loop
         self.now_ms: Clock = now_ms or loop.now_ms
         self.sleep: Sleep = sleep or loop.sleep
+        self._rng: Rng = rng or loop.rng
         self.slots = Slots(config.max_in_flight)
         self.admission = Admission(config.max_in_flight)
         self._models: dict[str, ModelAccess] = {}
@@ -113,13 +120,13 @@ class Resources:
             endpoint, threshold=self.config.breaker_threshold, cooldown_ms=self.config.breaker_cooldown_ms
         )
         gate = _shared(
-            self.loop, ("gate", endpoint, id(breaker)), lambda: CircuitGate(breaker, self.now_ms, self.sleep)
+            self.loop, ("gate", endpoint, id(breaker)), lambda: CircuitGate(breaker, self.now_ms, self.sleep, self._rng)
         )
         limits = self._limits()
         load = _shared(
             self.loop,
             ("load", endpoint, id(breaker)),
-            lambda: EndpointLoad(limits, self.now_ms, self.sleep, breaker),
+            lambda: EndpointLoad(limits, self.now_ms, self.sleep, breaker, self._rng),
         )
         load.also_for(endpoint, limits)
         self._loads[endpoint] = load
