@@ -22,6 +22,7 @@ __all__ = ["EndpointProcess", "KillPlan", "Running", "endpoint", "forked", "prog
 _ROOT = Path(__file__).parents[2]
 _PATH = os.pathsep.join(filter(None, (str(_ROOT / "src"), str(_ROOT), os.environ.get("PYTHONPATH", ""))))
 _LIMIT_S = 240.0
+_IDLE_S = 60.0
 _LINE_BYTES = 330
 
 
@@ -150,9 +151,9 @@ class KillPlan:
             raise TimeoutError(f"a worker was not done after {_LIMIT_S:g} s")
 
     def wait_for_requests(self, worker: Running, count: int) -> None:
-        """Wait until the endpoint has counted about `count` more requests, or `worker` has ended."""
-        enough = self._counted() + count * _LINE_BYTES
-        while worker.is_alive() and self._counted() < enough:
+        """Wait until the endpoint has counted about `count` more requests, `worker` has ended, or a minute is over."""
+        enough, until = self._counted() + count * _LINE_BYTES, time.monotonic() + _IDLE_S
+        while worker.is_alive() and self._counted() < enough and time.monotonic() < until:
             worker.join(0.01)
 
     def _wait_for_moment(self, worker: Running) -> None:
