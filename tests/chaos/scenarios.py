@@ -26,10 +26,11 @@ from tests.journals.servers import RedisServer
 
 __all__ = ["SCENARIOS", "Scenario", "Setting"]
 
-_WITHOUT_PYARROW = (
-    "import runpy, sys; sys.modules['pyarrow'] = None; runpy.run_module('tests.chaos.worker', None, '__main__')"
+_WITHOUT_ARROW = (
+    "import runpy, sys; sys.modules['pyarrow'] = sys.modules['pandas'] = None; "
+    "runpy.run_module('tests.chaos.worker', None, '__main__')"
 )
-"""Loading pyarrow under libfiu can hang in its allocator; neither Beam nor we need it here."""
+"""Loading pyarrow under libfiu can hang in its allocator; neither Beam nor we need it, or pandas, here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ def _under_faults(row: str, setting: Setting, point: str, terms: str) -> Result:
         open_journal(spec.journal)
         told = spec.save(setting.directory / "spec.json")
         command = ["fiu-run", "-x", "-f", "", "-c", f"enable_random name={point},{terms}", sys.executable]
-        command += ["-c", _WITHOUT_PYARROW, str(told)]
+        command += ["-c", _WITHOUT_ARROW, str(told)]
         runs = run_until_done(lambda: _started(command, setting), plan, failures=20)
         result = examine(row, spec, server, plan, runs, durable_s=4)
         return result if _fired(setting) else _nothing_fired(result)
