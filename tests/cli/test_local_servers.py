@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Iterator
@@ -99,6 +100,14 @@ async def test_the_stand_in_says_what_it_is(scripted: str) -> None:
 def test_the_stand_in_knows_each_category() -> None:
     asked = ["my invoice is wrong", "I cannot log in", "how do I export?", "I love it", "it crashes"]
     assert [answer_to(text)["category"] for text in asked] == ["billing", "account", "how_to", "feedback", "bug"]
+
+
+async def test_the_proxy_knows_when_the_model_is_done(scripted: str) -> None:
+    with CountingProxy(scripted) as proxy:
+        asked = [asyncio.create_task(ask(proxy.endpoint, text)) for text in ("one", "two")]
+        await asyncio.gather(*asked)
+        assert proxy.wait_until_idle(10)
+        assert proxy.snapshot().served == 2
 
 
 async def test_the_proxy_counts_what_passes(scripted: str) -> None:

@@ -49,7 +49,10 @@ def _code_of(work: Callable[[], int]) -> int:
         return 0
     except Exception as error:
         said = (str(error).strip().splitlines() or ["no message"])[0]
-        _say(f"{type(error).__name__}: {said} (this was not expected; --debug shows the traceback)", error)
+        _say(
+            f"{type(error).__name__}: {said} (this was not expected; `beam-agents --debug …` shows the traceback)",
+            error,
+        )
         return BAD_INPUT
 
 

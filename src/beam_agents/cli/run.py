@@ -233,7 +233,9 @@ def _shown(path: Path) -> str:
 def _failure(error: BaseException, plan: RunPlan) -> str:
     said = (str(error).strip().splitlines() or ["no message"])[0]
     kept = "; what was answered is in the journal, running again pays only for the rest" if plan.config.journal else ""
-    return f"the pipeline failed with {type(error).__name__}: {said}{kept} (--debug shows the traceback)"
+    return (
+        f"the pipeline failed with {type(error).__name__}: {said}{kept} (`beam-agents --debug …` shows the traceback)"
+    )
 
 
 def _interrupt(signal_number: int, frame: object) -> None:  # noqa: ARG001 - the signature of a signal handler

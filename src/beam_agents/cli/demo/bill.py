@@ -76,7 +76,7 @@ def bill_table(rows: Sequence[BillRow], prices: Prices) -> Table:
     """The bill."""
     table = Table(
         title="What each run cost, counted by the proxy in front of the model",
-        caption=f"A run in grey was not run but computed. Money is {prices.source}.",
+        caption=f"A computed row was not run. Money is {prices.source}.",
         title_justify="left",
         caption_justify="left",
         title_style="bold",

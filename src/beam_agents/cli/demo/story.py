@@ -31,6 +31,7 @@ _ROUGH_SEA = FaultPlan(rate_limit=0.12, unavailable=0.10, reset=0.06, lost_answe
 _ACTS = ("1-plain", "2-faults", "3-killed")
 _SHOWN = 6
 _SLOW_MS = 700
+_LAST_ANSWERS_S = 30.0
 
 
 @dataclass(slots=True)
@@ -152,10 +153,11 @@ def _killed(stage: _Stage) -> Ran:
         command,
     )
     lived_ms = run_and_kill(command, lambda: proxy.count.served >= half)
-    first = proxy.snapshot()
     stage.console.print(
-        f"[red]☠[/] Killed after {duration_text(lived_ms)}; the model had given {first.served} answers."
+        f"[red]☠[/] Killed after {duration_text(lived_ms)}; the model had given {proxy.snapshot().served} answers."
     )
+    proxy.wait_until_idle(_LAST_ANSWERS_S)  # the model finishes what it was asked, and would be paid for it
+    first = proxy.snapshot()
     stage.console.print("The same command again:")
     ran = run_to_end(command)
     whole = proxy.take_count()
@@ -189,6 +191,7 @@ def _killed(stage: _Stage) -> Ran:
             calm_row.requests,
             calm_row.input_tokens,
             calm_row.output_tokens,
+            note="computed",
             computed=True,
         ),
     ]

@@ -75,6 +75,7 @@ class CountingProxy:
         self.plan = plan
         self._upstream = upstream
         self._changed = threading.Condition()
+        self._under_way = 0
         self._seen: Counter[bytes] = Counter()
         self._served: set[bytes] = set()
         self._loop = asyncio.new_event_loop()
@@ -92,6 +93,11 @@ class CountingProxy:
         """Wait until the model has given so many answers; whether it has."""
         with self._changed:
             return self._changed.wait_for(lambda: self.count.served >= answers, timeout_s)
+
+    def wait_until_idle(self, timeout_s: float) -> bool:
+        """Wait until the model works on no request any more; whether it does not."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._under_way == 0, timeout_s)
 
     def snapshot(self) -> WireCount:
         """A copy of the count so far."""
@@ -149,8 +155,12 @@ class CountingProxy:
                 return web.Response(status=503, text=_HTML, content_type="text/html")
             case Fault.RESET:
                 return self._reset(request)
-        answer = await self._forwarded(request, body)
-        self._count_served(answer, digest)
+        self._note_under_way(+1)
+        try:
+            answer = await self._forwarded(request, body)
+            self._count_served(answer, digest)
+        finally:
+            self._note_under_way(-1)
         if fault is Fault.LOST_ANSWER:
             return self._reset(request)
         if fault is Fault.STALL and self.plan is not None:
@@ -164,6 +174,11 @@ class CountingProxy:
             return web.Response(
                 status=answer.status, body=await answer.read(), headers={"Content-Type": answer.headers["Content-Type"]}
             )
+
+    def _note_under_way(self, change: int) -> None:
+        with self._changed:
+            self._under_way += change
+            self._changed.notify_all()
 
     def _count_served(self, answer: web.Response, digest: bytes) -> None:
         if answer.status != 200 or not isinstance(answer.body, bytes):
