@@ -206,7 +206,8 @@ class Journal(Protocol):
 
         Atomic: returns a finding instead when an answer or a live owner's intent is already there. The
         ordinal continues that of every earlier request for this call. An intent left by a dead owner
-        becomes a past attempt, in doubt and lost.
+        becomes a past attempt, in doubt and lost. Cancelled at whatever moment, it leaves no intent behind:
+        one that became durable all the same is withdrawn.
         """
         ...
 

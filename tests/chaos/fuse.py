@@ -70,9 +70,7 @@ class FusedJournal:
 
     async def begin(self, call: CallIdentity) -> Intent | JournalFinding:
         await self._fuse.point("before begin", may_fail=True)
-        begun = await self._journal.begin(call)
-        await self._fuse.point("after begin")
-        return begun
+        return await self._journal.begin(call)  # no point after it: cancelled, a journal leaves no intent behind
 
     async def others_at(self, call: CallIdentity) -> tuple[CallIdentity, ...]:
         await self._fuse.point("before others_at", may_fail=True)

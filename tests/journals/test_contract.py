@@ -236,6 +236,22 @@ async def test_an_intent_that_nobody_received_is_withdrawn(opened: Open) -> None
     assert is_busy == isinstance(received, Intent)
 
 
+async def test_an_intent_on_its_way_to_a_cancelled_caller_is_withdrawn(opened: Open) -> None:
+    journal = opened()
+    first, second = CallIdentity("e" * 64), CallIdentity("f" * 64)
+
+    async def begin_then_cancel_the_other() -> None:
+        await granted(journal, first)
+        begun.cancel()  # both were written together, so its result is there and was not yet received
+
+    beginning = asyncio.ensure_future(begin_then_cancel_the_other())
+    begun = asyncio.ensure_future(journal.begin(second))
+    await asyncio.wait((beginning, begun))
+    await journal.record_failure(await granted(journal, CALL), "failed", "ServerError")
+    is_busy = (await journal.find(second)).busy_for_ms is not None
+    assert is_busy == (not begun.cancelled())
+
+
 async def test_a_closed_journal_says_so(opened: Open) -> None:
     journal = opened()
     await journal.aclose()

@@ -38,6 +38,18 @@ class Batcher(Generic[Op]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pump: asyncio.Task[None] | None = None
 
+    async def obtain(self, op: Op, undo: Op) -> Any:
+        """The result of an operation, which is undone where the caller is cancelled before it has it."""
+        future = self.submit(op, undo)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            future.cancel()
+            if not future.cancelled() and future.exception() is None:  # the result was on its way to the caller
+                self._undos.append(undo)
+                self._start(future.get_loop())
+            raise
+
     def submit(self, op: Op, undo: Op | None = None) -> asyncio.Future[Any]:
         """Queue an operation. Raises `JournalError` on another loop than the first one."""
         loop = asyncio.get_running_loop()

@@ -100,17 +100,8 @@ class Journaling:
         return changed
 
     async def begin(self, call: CallIdentity) -> Intent | JournalFinding:
-        """A durable intent, or what came first. Raises `JournalError`: then nothing may be sent.
-
-        On cancellation an intent that became durable all the same is given back in the background: it would keep
-        others waiting for an answer that nobody fetches.
-        """
-        begun = asyncio.ensure_future(self._insist(lambda: self.journal.begin(call)))
-        try:
-            return await asyncio.shield(begun)
-        except asyncio.CancelledError:
-            self._in_background(lambda: self._give_back(begun))
-            raise
+        """A durable intent, or what came first. Raises `JournalError`: then nothing may be sent."""
+        return await self._insist(lambda: self.journal.begin(call))
 
     async def record_answer(self, intent: Intent, response: LlmResponse, usage: TokenUsage | None) -> None:
         """Make the answer durable. Raises `AnswerNotJournaledError` with the bytes when that cannot be done."""
@@ -149,14 +140,6 @@ class Journaling:
         except BaseException:
             self._in_background(write)
             raise
-
-    async def _give_back(self, begun: asyncio.Future[Intent | JournalFinding]) -> None:
-        await asyncio.wait((begun,))
-        if begun.cancelled() or begun.exception() is not None:
-            return
-        intent = begun.result()
-        if isinstance(intent, Intent):
-            await self.journal.record_failure(intent, "failed", "CancelledError")
 
     async def _insist(self, operation: Callable[[], Awaitable[_T]]) -> _T:
         pause_ms = _FIRST_PAUSE_MS

@@ -88,12 +88,29 @@ async def test_a_result_that_nobody_waits_for_is_undone(writer: GroupCommitWrite
     def undo(value: int):
         return lambda connection: connection.execute("DELETE FROM t WHERE x * 2 = ?", (value,))
 
-    unwanted = writer.submit(insert(1), undo)
-    wanted = writer.submit(insert(2), undo)
+    unwanted = asyncio.ensure_future(writer.obtain(insert(1), undo))
+    wanted = asyncio.ensure_future(writer.obtain(insert(2), undo))
+    await asyncio.sleep(0)
     unwanted.cancel()
     assert await wanted == 4
     await writer.submit(insert(3))
     assert kept(path) == [2, 3]
+
+
+async def test_a_result_on_its_way_to_a_cancelled_caller_is_undone(writer: GroupCommitWriter, path: Path) -> None:
+    def undo(value: int):
+        return lambda connection: connection.execute("DELETE FROM t WHERE x * 2 = ?", (value,))
+
+    async def cancel_what_was_written_with_it() -> None:
+        await writer.submit(insert(1))
+        unwanted.cancel()
+
+    cancelling = asyncio.ensure_future(cancel_what_was_written_with_it())
+    unwanted = asyncio.ensure_future(writer.obtain(insert(2), undo))
+    await asyncio.wait((cancelling, unwanted))
+    assert unwanted.cancelled()
+    await writer.submit(insert(3))
+    assert kept(path) == [1, 3]
 
 
 async def test_stopping_writes_what_is_queued_and_says_farewell(writer: GroupCommitWriter, path: Path) -> None:

@@ -60,7 +60,7 @@ class PostgresqlStore:
         marks = {"session": self._session.id, "grant_no": next(self._grants)}
         granting = _identity(call) | marks | {"owner": self._session.owner}
         withdrawal = Statement(statements.WITHDRAW, _key(call) | marks, _order(call))
-        granted = await self._writes.submit(Statement(statements.GRANT, granting, _order(call)), withdrawal)
+        granted = await self._writes.obtain(Statement(statements.GRANT, granting, _order(call)), withdrawal)
         if granted:
             return int(granted[0][0])
         rows = await self._writes.submit(Statement(statements.READ, _key(call), _order(call)))

@@ -53,7 +53,7 @@ class RedisStore:
         terms = (self._terms.lease_ms, self._terms.ttl_ms or 0)
         arguments = (self._session.id, self._session.owner, grant, *terms, *identity_arguments(call))
         withdrawal = Command("withdraw", keys, (self._session.id, grant))
-        reply = await self._batcher.submit(Command("grant", keys, arguments), withdrawal)
+        reply = await self._batcher.obtain(Command("grant", keys, arguments), withdrawal)
         return reply if isinstance(reply, int) else self._rows(reply)
 
     async def finish(self, intent: Intent, ending: Ending) -> None:

@@ -62,10 +62,10 @@ class SqliteStore:
             raise at_use(self.shown, error) from error
         return [identity(columns) for columns in found]
 
-    def grant(self, call: CallIdentity) -> asyncio.Future[int | Rows]:
+    async def grant(self, call: CallIdentity) -> int | Rows:
         """See `AttemptStore.grant`."""
         self._session.check()
-        return self._writer.submit(partial(self._grant, call), partial(_withdrawal, call))
+        return await self._writer.obtain(partial(self._grant, call), partial(_withdrawal, call))
 
     def finish(self, intent: Intent, ending: Ending) -> asyncio.Future[None]:
         """See `AttemptStore.finish`."""

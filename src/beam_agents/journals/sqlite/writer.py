@@ -85,17 +85,29 @@ class GroupCommitWriter:
         self.stopped = threading.Event()
         _running.add(self)
 
-    def submit(self, write: Write[T], undo: Callable[[T], Write[None] | None] | None = None) -> asyncio.Future[T]:
-        """Queue a write; the future gives its result once it is durable.
-
-        When the future is cancelled before that, `undo` of the result, if any, is written next.
-        """
-        if self._thread is None or self._stopping:
-            self._start()
+    def submit(self, write: Write[T]) -> asyncio.Future[T]:
+        """Queue a write; the future gives its result once it is durable."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._add(loop, _Order(write, future, undo))
+        self._add(loop, _Order(write, future))
         return future
+
+    async def obtain(self, write: Write[T], undo: Callable[[T], Write[None] | None]) -> T:
+        """The result of a write, once it is durable.
+
+        Where the caller is cancelled before it has the result, `undo` of the result, if any, is written next.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        order = _Order(write, future, undo)
+        self._add(loop, order)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            future.cancel()
+            if not future.cancelled() and future.exception() is None:  # the result was on its way to the caller
+                self._undo(loop, [order])
+            raise
 
     def stop(self) -> None:
         """Write what is queued, say farewell and end the thread. Returns at once; `stopped` tells when. Idempotent."""
@@ -120,6 +132,8 @@ class GroupCommitWriter:
                 self._thread.start()
 
     def _add(self, loop: asyncio.AbstractEventLoop, order: _Order) -> None:
+        if self._thread is None or self._stopping:
+            self._start()
         sheaf = self._sheaves.get(loop)
         if sheaf is None:
             sheaf = self._sheaves[loop] = _Sheaf(loop, [])
