@@ -38,11 +38,11 @@ test: $(VENV)/installed-test  ## set up, then run the unit tests (under 5 minute
 # --- for contributors -----------------------------------------------------------------------------
 
 .PHONY: test-all
-test-all: test test-services test-pythons  ## all tests; a missing part fails and says how to install it
+test-all: test test-services chaos-short prism test-pythons  ## all tests; a missing part fails and says how to install it
 
 .PHONY: test-services
 test-services: $(VENV)/installed-all  ## the tests that need servers, other runtimes or the real local model
-	@$(TESTS) -q -m 'services or local_model' $(ARGS)
+	@$(TESTS) -q -m 'services or local_model' --ignore tests/chaos --ignore tests/runners $(ARGS)
 
 .PHONY: parts
 parts:  ## install what test-all needs from other registries (apt-get when root, npm)
@@ -86,6 +86,10 @@ coverage: $(VENV)/installed-test  ## the unit tests, with branch coverage
 .PHONY: chaos
 chaos: $(VENV)/installed-all  ## kill workers, fail disks, restart servers, and audit every request (about 20 minutes)
 	@$(BIN)/python -m tests.chaos $(ARGS)
+
+.PHONY: chaos-short
+chaos-short: $(VENV)/installed-all  ## the same, seeded and short (4 minutes)
+	@$(TESTS) -q -m services tests/chaos $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/installed-bench  ## every benchmark beside its peers (10 minutes); results in .bench/
