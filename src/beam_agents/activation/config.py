@@ -53,7 +53,8 @@ class AgentConfig:
         on_divergence: what to do when an activation runs again and asks something else than the journal knows.
         sequence: takes an event's position from the event; `None` counts events per key.
         namespace: scopes positions and journal records; `None` is the transform's full label.
-        commit: `bundle` commits with the bundle; `timer` (experimental) commits by timers.
+        commit: `bundle`: what an activation did is committed with its bundle. `timer` is the name of a way that is
+            not available yet, and refused.
         on_open: while a circuit is open, `wait` for it or make a `dead_letter`.
         max_in_flight_per_endpoint: requests at once to one endpoint from one process; `None` for as many as
             activations. Fewer are sent while the endpoint limits the rate or slows down.
@@ -103,6 +104,11 @@ class AgentConfig:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
+        if self.commit == "timer":
+            raise ValueError(
+                "commit='timer' is not available in this version: a slow call holds back the commit of its bundle, "
+                "not of its key alone; use commit='bundle' and short deadlines (activation_timeout_s)"
+            )
         if self.sequence is not None and not callable(self.sequence):
             raise ValueError(f"sequence must take an event and return its position, but is {self.sequence!r}")
         if self.breaker_threshold <= self.retry_policy.max_attempts:

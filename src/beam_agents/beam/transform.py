@@ -47,8 +47,6 @@ class RunAgent(beam.PTransform):  # type: ignore[misc]
         require_agent(agent)
         if not isinstance(config, AgentConfig):
             raise TypeError(f"config must be an AgentConfig, not {type(config).__name__}")
-        if config.commit != "bundle":
-            raise ValueError(f"commit={config.commit!r} is not available in this version; use commit='bundle'")
         require_picklable("agent", agent)
         require_picklable("config", config)
         self._agent = agent
