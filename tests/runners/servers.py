@@ -20,7 +20,7 @@ _BINARY = Path(__file__).parents[2] / ".parts" / f"prism-{PRISM_VERSION}" / "pri
 
 def prism(round_: Round) -> list[str]:
     """Start Prism; the pipeline options that reach it."""
-    binary = Path(os.environ.get("BEAM_AGENTS_PRISM") or _BINARY)
+    binary = Path(os.environ.get("PRISM") or _BINARY)
     if not binary.exists():
         pytest.fail(f"Prism {PRISM_VERSION} is missing; `make prism` installs it (it needs Go)")
     port = free_port()
