@@ -32,7 +32,7 @@ class Account:
         requests: requests that the endpoint saw.
         classes: attempts by class of spend.
         repeats: answers that no attempt of the account holds.
-        unexplained: those of them that were not in flight when a worker was killed, or ended with its failed job.
+        unexplained: those of them that were not in flight when a worker was killed; 0 where none was.
         drift: requests without an attempt, attempts without a request that are not in doubt, and tokens between
             an answer and its attempt.
         open_bundles: bundles that one process had open at once, at most.
@@ -74,7 +74,7 @@ def settle(shape: Shape, ledger: Path, journal: Path, folders: Sequence[Path], k
         requests=len(entries),
         classes=dict(Counter(attempt.spend for attempt in told.values())),
         repeats=len(repeats),
-        unexplained=sum(not any(_in_flight(one, kill) for kill in kills) for one in repeats),
+        unexplained=sum(bool(kills) and not any(_in_flight(one, kill) for kill in kills) for one in repeats),
         drift=drift,
         open_bundles=max((line["open"] for line in _lines(folders[-1], "bundles")), default=0),
     )

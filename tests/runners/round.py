@@ -98,7 +98,6 @@ class Round:
         """Wait until `run` has ended. Raises `RunFailed` unless it ended well."""
         code = run.leader.wait(self.shape.limit_s + 30)
         if code:
-            self.kills.append(time.monotonic())  # whatever it had in flight ended with it
             log = (self.folder / f"{run.name}.log").read_text(errors="replace")
             said = "reached its time limit" if code in (124, 137) else f"ended with status {code}"
             raise RunFailed(f"{run.name} {said}", log)
