@@ -143,5 +143,6 @@ def _match_call(entries: list[Entry], attempts: list[Attempt]) -> tuple[list[Ent
     doubtful = sum(attempt.spend == "in_doubt" for attempt in attempts)
     failed = sum(attempt.spend == "failed" for attempt in attempts)
     refused = sum(entry.status is not None for entry in left)
-    drift += abs(failed - refused) + max(0, len(left) - refused - doubtful)
+    drift += max(0, failed - refused)  # a refusal that nobody was left to read is in doubt
+    drift += max(0, len(left) - min(failed, refused) - doubtful)
     return [entry for entry in left if entry.kind == "answered"], drift
