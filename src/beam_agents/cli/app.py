@@ -22,8 +22,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # drawing help with rich takes twice as long as all the rest of it
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
 
@@ -59,5 +59,5 @@ for command, example in (
     (doctor.doctor, doctor.EXAMPLE),
     (schema.schema, schema.EXAMPLE),
 ):
-    app.command(epilog=f"Example:  [cyan]{example}[/]")(command)
-app.add_typer(journal.journal, name="journal", epilog=f"Example:  [cyan]{journal.EXAMPLE}[/]")
+    app.command(epilog=f"Example:  {example}")(command)
+app.add_typer(journal.journal, name="journal", epilog=f"Example:  {journal.EXAMPLE}")

@@ -26,7 +26,7 @@ _Call = Annotated[str | None, typer.Option("--call", help="Only the calls whose 
 _Answers = Annotated[bool, typer.Option("--answers", help="The models' answers, too: they may hold personal data.")]
 
 
-@journal.command(epilog=f"Example:  [cyan]{EXAMPLE}[/]")
+@journal.command(epilog=f"Example:  {EXAMPLE}")
 def stats(
     uri: _Uri,
     namespace: _Namespace = None,
@@ -55,7 +55,7 @@ def stats(
     exit_with(work)
 
 
-@journal.command(epilog="Example:  [cyan]beam-agents journal show sqlite:///journal.db --entity c7 --seq 3[/]")
+@journal.command(epilog="Example:  beam-agents journal show sqlite:///journal.db --entity c7 --seq 3")
 def show(
     uri: _Uri,
     namespace: _Namespace = None,
@@ -79,7 +79,7 @@ def show(
     exit_with(work)
 
 
-@journal.command(epilog="Example:  [cyan]beam-agents journal export sqlite:///journal.db --output records.jsonl[/]")
+@journal.command(epilog="Example:  beam-agents journal export sqlite:///journal.db --output records.jsonl")
 def export(
     uri: _Uri,
     output: Annotated[
@@ -103,7 +103,7 @@ def export(
     exit_with(work)
 
 
-@journal.command(epilog="Example:  [cyan]beam-agents journal prune sqlite:///journal.db --older-than 30d[/]")
+@journal.command(epilog="Example:  beam-agents journal prune sqlite:///journal.db --older-than 30d")
 def prune(
     uri: _Uri,
     older_than: Annotated[

@@ -78,7 +78,7 @@ def run(
 ) -> None:
     """Run an agent over a file of events. Running the same command again resumes: it pays only for the rest.
 
-    Everything after [bold]--[/] goes to Beam as pipeline options.
+    Everything after `--` goes to Beam as pipeline options.
     """
     from beam_agents.cli.choices import one_of
     from beam_agents.cli.events import FORMATS
