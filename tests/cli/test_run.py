@@ -77,7 +77,12 @@ def test_an_ended_run_leaves_whole_lines_and_is_resumed(
     proxy.plan = FaultPlan(stall=1.0, stall_s=0.2)
     command = arguments(tickets, proxy, "--max-in-flight=1")
     with subprocess.Popen(
-        command_line(*command), cwd=tickets.parent, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment()
+        command_line(*command),
+        cwd=tickets.parent,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        preexec_fn=_heed_ctrl_c,
     ) as process:
         assert proxy.wait_until_served(4, 60)
         process.send_signal(kill)
@@ -179,3 +184,8 @@ def test_another_runner_writes_the_same_files(beam_agents: Command, tickets: Pat
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["committed"] == 6
     assert len(lines_of(tickets.parent / "out.jsonl")) == 6
+
+
+def _heed_ctrl_c() -> None:
+    """A process started in the background may ignore Ctrl-C, and its children with it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

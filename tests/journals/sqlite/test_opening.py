@@ -7,6 +7,7 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -109,24 +110,40 @@ async def test_a_damaged_file(tmp_path: Path) -> None:
     assert path.read_bytes() == damaged
 
 
-def test_a_read_only_place(tmp_path: Path) -> None:
-    script = (
-        "import os, sys\n"
-        "from beam_agents.errors import JournalOpenError\n"
-        "from beam_agents.journals import open_journal\n"
-        "os.setgid(65534), os.setuid(65534)\n"
-        "try: open_journal(sys.argv[1])\n"
-        "except JournalOpenError as error: print(error)\n"
-    )
-    path = tmp_path / "journal.db"
+AS_NOBODY = (
+    "import os, sys\n"
+    "from beam_agents.errors import JournalOpenError\n"
+    "from beam_agents.journals import open_journal\n"
+    "os.setgid(65534), os.setuid(65534)\n"
+    "try: open_journal(sys.argv[1])\n"
+    "except JournalOpenError as error: print(error)\n"
+)
+
+
+@pytest.fixture
+def public_path():
+    """A folder that every user can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory)
+        path.chmod(0o755)
+        yield path
+
+
+def test_a_read_only_place(public_path: Path) -> None:
+    path = public_path / "journal.db"
     with closing(sqlite3.connect(path)):
         path.touch()
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
     path.chmod(0o444)
-    said = run_script(script, f"sqlite:///{path}")
+    said = run_script(AS_NOBODY, f"sqlite:///{path}")
     assert "read-only" in said
     assert "writable for this user" in said
+
+
+def test_a_place_that_this_user_cannot_reach(public_path: Path) -> None:
+    public_path.chmod(0o700)
+    said = run_script(AS_NOBODY, f"sqlite:///{public_path}/journal.db")
+    assert "cannot be reached" in said
+    assert "give this user access" in said
 
 
 def test_a_full_disk_stops_the_write_and_keeps_what_was_there(tmp_path: Path) -> None:

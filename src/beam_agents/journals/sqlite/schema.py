@@ -139,12 +139,19 @@ class SqliteFile:
 
     def _check_place(self) -> None:
         directory = self.path.parent
-        if not directory.is_dir():
+        try:
+            is_there, is_directory = directory.is_dir(), self.path.is_dir()
+        except OSError as error:
+            raise JournalOpenError(
+                f"{self.shown} cannot be opened: {directory} cannot be reached ({error.strerror}); "
+                "give this user access to it or name another path"
+            ) from error
+        if not is_there:
             raise JournalOpenError(
                 f"{self.shown} cannot be opened: the directory {directory} does not exist; create it "
                 "(sqlite:///a/b.db is a relative path, sqlite:////a/b.db an absolute one)"
             )
-        if self.path.is_dir():
+        if is_directory:
             raise JournalOpenError(f"{self.shown} cannot be opened: it is a directory; name a file in it")
 
     def _check_contents(self, connection: sqlite3.Connection) -> None:
