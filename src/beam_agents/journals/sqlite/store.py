@@ -81,7 +81,10 @@ class SqliteStore:
         """See `Journal.aclose`."""
         self._abandoned()
         while not self._writer.stopped.is_set():
-            await asyncio.to_thread(self._writer.stopped.wait)
+            try:
+                await asyncio.to_thread(self._writer.stopped.wait)
+            except RuntimeError:  # the interpreter is ending and starts no threads any more
+                self._writer.stopped.wait()
 
     def _grant(self, call: CallIdentity, connection: sqlite3.Connection) -> int | Rows:
         session = (self._session.id, self._session.owner)
