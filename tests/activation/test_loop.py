@@ -68,12 +68,14 @@ def test_what_is_posted_runs_on_the_loop_in_order(loop) -> None:
 
 def test_a_program_that_ends_with_an_open_journal_says_nothing(tmp_path) -> None:
     program = (
+        "import asyncio\n"
         "from beam_agents.activation import AgentConfig\n"
         "from beam_agents.activation.loop import activation_loop\n"
         "from beam_agents.activation.resources import resources_for\n"
         "from beam_agents.ports import CallIdentity\n"
         "from beam_agents.testing import FakeLLM\n"
         f"config = AgentConfig(provider=FakeLLM, decode=bytes, journal='sqlite:///{tmp_path}/journal.db')\n"
+        "activation_loop().run(asyncio.to_thread(int))\n"
         "print(activation_loop().run(resources_for(config).journal.begin(CallIdentity('c'))).ordinal)\n"
     )
     ran = subprocess.run(
