@@ -62,6 +62,7 @@ ATTRIBUTE_TYPES: Final[Mapping[str, Literal["string", "string[]", "int", "double
     ATTEMPT_ID: "string",
     ATTEMPT_LOG: "string",
     IN_DOUBT: "int",
+    DIVERGED_FIELDS: "string",
     REPLAY: "string",
     WAITED_MS: "double",
     SCHEMA_FAILURE: "string",

@@ -84,7 +84,7 @@ def bill_table(rows: Sequence[BillRow], prices: Prices) -> Table:
     table.add_column("run", no_wrap=True)
     for name in ("requests", "tokens", "money", "time"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for row in rows:
         table.add_row(
             row.what,

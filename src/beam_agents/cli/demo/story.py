@@ -31,6 +31,7 @@ _ROUGH_SEA = FaultPlan(rate_limit=0.12, unavailable=0.10, reset=0.06, lost_answe
 _ACTS = ("1-plain", "2-faults", "3-killed")
 _SHOWN = 6
 _SLOW_MS = 700
+_FEWEST = 12
 _LAST_ANSWERS_S = 30.0
 
 
@@ -95,16 +96,16 @@ def _stage(console: Console, folder: Path, scripted: bool) -> Iterator[_Stage]:
 
 
 def _affordable(console: Console, model: DemoModel, tickets: int) -> int:
-    """All tickets, or half of them where the machine is so busy that the demo would take too long."""
+    """All tickets, or fewer where the machine is so busy that the demo would take too long."""
     with console.status("Asking the model a first question ..."):
         took_ms = model.first_answer_ms()
-    if took_ms <= _SLOW_MS:
-        return tickets
-    console.print(
-        f"[yellow]One answer takes {duration_text(took_ms)} here and now: the demo takes only {tickets // 2} of the "
-        f"{tickets} tickets.[/]"
-    )
-    return tickets // 2
+    affordable = min(tickets, max(_FEWEST, round(tickets * _SLOW_MS / took_ms)))
+    if affordable < tickets:
+        console.print(
+            f"[yellow]One answer takes {duration_text(took_ms)} here and now: the demo takes only {affordable} of the "
+            f"{tickets} tickets.[/]"
+        )
+    return affordable
 
 
 def _plain(stage: _Stage) -> Ran:
@@ -139,7 +140,7 @@ def _faults(stage: _Stage) -> Ran:
     )
     _compare(stage, ran, count)
     lost = count.served - closing["paid"]["answers"]
-    note = f"{lost} lost on the way" if lost else ""
+    note = f"{lost} lost" if lost else ""
     stage.bill.append(BillRow.of("with faults", count, took_ms=ran.took_ms, note=note))
     return ran
 
