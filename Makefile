@@ -17,7 +17,7 @@ TESTS := $(BIN)/python -m pytest
 BEAM_FACTS := $(addprefix tests/beam/test_,$(addsuffix .py,contract run_agent windows paying_once))
 PRISM_VERSION := 2.77.0
 PRISM := .parts/prism-$(PRISM_VERSION)/prism
-UNIT := -m 'not services and not local_model'
+UNIT := -m 'not services and not local_model and not phoenix'
 ARGS :=
 export PATH := $(CURDIR)/.parts/node_modules/.bin:$(PATH)
 

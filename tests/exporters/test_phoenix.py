@@ -19,7 +19,13 @@ from tests.report.events import sample_run
 
 URL = os.environ.get("PHOENIX_URL", "")
 
-pytestmark = [pytest.mark.services, pytest.mark.skipif(not URL, reason="PHOENIX_URL names no running Phoenix")]
+pytestmark = pytest.mark.phoenix
+
+
+@pytest.fixture(scope="module", autouse=True)
+def running() -> None:
+    assert URL, "set PHOENIX_URL to a running Phoenix: pip install arize-phoenix, then phoenix serve"
+
 
 _SUMS = "name tokenCountTotal recordCount costSummary { total { cost tokens } }"
 _COST = f"{{ projects(first: 1000) {{ edges {{ node {{ {_SUMS} }} }} }} }}"

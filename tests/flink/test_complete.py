@@ -8,11 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.flink.processes import free_port, start
-
-pytest.importorskip("pyflink")
 
 HERE = Path(__file__).parent
 

@@ -8,9 +8,6 @@ import threading
 from dataclasses import replace
 
 import pytest
-
-pytest.importorskip("pyflink")
-
 from pyflink.common import Types
 from pyflink.datastream import OutputTag, TimeDomain
 
