@@ -198,6 +198,24 @@ async def test_a_refusal_rests_the_endpoint_for_everyone(clock: ManualClock, sle
     assert clock() - start >= 2_000
 
 
+@pytest.mark.parametrize("left_ms", range(8))
+async def test_a_pause_that_ends_between_two_readings_of_the_clock_holds_nobody(
+    clock: ManualClock, sleep: RecordingSleep, left_ms: int
+) -> None:
+    def ticking() -> int:
+        clock.advance(1)
+        return clock()
+
+    load = EndpointLoad(LoadLimits(concurrency=4), ticking, sleep)
+    load.congested(RateLimitError(300))
+    clock.advance(300 - left_ms)
+    sending = asyncio.ensure_future(_send(load))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert sending.done()
+    await sending
+
+
 async def test_trials_are_spread_over_a_quarter_of_the_cooldown(clock: ManualClock, sleep: RecordingSleep) -> None:
     waits = []
     for seed in range(20):

@@ -71,6 +71,13 @@ def test_prism_loopback(begin: Begin, settle: Settle) -> None:
     _undisturbed(shape, settle(round_))
 
 
+def test_prism_many_keys(begin: Begin, settle: Settle) -> None:
+    shape = Shape(keys=500, window_s=500, max_in_flight=256, latency_ms=(100, 100), limit_s=150)
+    round_ = begin(shape)
+    round_.run([*prism(round_), LOOPBACK])
+    _undisturbed(shape, settle(round_))
+
+
 def test_prism_documented_interface(begin: Begin, settle: Settle) -> None:
     shape = Shape()
     round_ = begin(shape)

@@ -124,10 +124,12 @@ class EndpointLoad:
 
     async def _until_room(self) -> None:
         async with self._turn:
-            while not self._has_room():
-                wait_ms = self._rate_wait_ms()
+            while True:
+                wait_ms = self._rate_wait_ms()  # read once: it may end between two readings of the clock
                 if wait_ms:
                     await self._sleep(min(wait_ms, _LONGEST_NAP_MS))
+                elif self.in_use < self.adaptive.limit:
+                    return
                 else:
                     self._freed.clear()
                     await self._freed.wait()
