@@ -13,14 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-HOW_TO_INSTALL = "npm install -g @copilotkit/aimock@1.43.0 (or set AIMOCK to the path of its llmock)"
+HOW_TO_INSTALL = "make parts (or set AIMOCK to the path of an llmock 1.43.0)"
+_PARTS = Path(__file__).parents[2] / ".parts" / "node_modules" / ".bin"
 
 
 class Aimock:
     """Serves `fixtures` in all three vendors' shapes; use it as a context manager."""
 
     def __init__(self, folder: Path, fixtures: list[dict[str, Any]]) -> None:
-        program = os.environ.get("AIMOCK") or shutil.which("llmock")
+        program = os.environ.get("AIMOCK") or shutil.which("llmock", path=f"{_PARTS}{os.pathsep}{os.environ['PATH']}")
         assert program, f"llmock is not on this machine: {HOW_TO_INSTALL}"
         path = folder / "fixtures.json"
         path.write_text(json.dumps({"fixtures": fixtures}))
