@@ -300,3 +300,15 @@ async def test_an_answer_that_is_replayed_needs_no_place(run: Any, llm: FakeLLM,
 
     await run(agent, requests_per_minute=1)
     assert sleep.delays == []
+
+
+def test_a_clock_set_back_makes_no_pause_longer() -> None:
+    clock = ManualClock(10_000_000)
+    pause = Pause(clock, Random(1))
+    pause.begin(2_000)
+    clock.advance(-3_600_000)
+    assert pause.wait_ms() == 2_000
+    clock.advance(2_000)
+    assert pause.wait_ms() == 0
+    pause.begin(None)
+    assert 0 < pause.wait_ms() <= 1_000

@@ -68,21 +68,25 @@ class Pause:
         self._now_ms = now_ms
         self._rng = rng
         self._until_ms = 0.0
+        self._longest_left_ms = 0.0
         self._length_ms = 0.0
 
     def wait_ms(self) -> float:
-        """What is left of it."""
-        return max(0.0, self._until_ms - self._now_ms())
+        """What is left of it; never more than it was, wherever the clock is set back to."""
+        now_ms = self._now_ms()
+        self._until_ms = min(self._until_ms, now_ms + self._longest_left_ms)
+        return max(0.0, self._until_ms - now_ms)
 
     def begin(self, asked_ms: float | None) -> None:
         """The endpoint refused; `asked_ms` is what it asks to wait, when it said so."""
         now_ms = self._now_ms()
-        if now_ms >= self._until_ms:
+        if self.wait_ms() == 0:
             self._length_ms = min(max(self._length_ms * 2, _SHORTEST_PAUSE_MS), _LONGEST_PAUSE_MS)
         length_ms = self._length_ms * self._rng.uniform(0.5, 1)
         if asked_ms is not None and asked_ms > 0:
             length_ms = max(length_ms, min(asked_ms, _LONGEST_ASKED_MS))
         self._until_ms = max(self._until_ms, now_ms + length_ms)
+        self._longest_left_ms = self._until_ms - now_ms
 
     def served(self) -> None:
         """The endpoint answered."""
@@ -169,7 +173,7 @@ class AdaptiveLimit:
         return self._lately - self._usual > _SLOWER
 
     def _shrink(self, now_ms: int, factor: float) -> None:
-        if self._changed_at_ms is not None and now_ms - self._changed_at_ms < _PAUSE_MS:
+        if self._changed_at_ms is not None and 0 <= now_ms - self._changed_at_ms < _PAUSE_MS:
             return
         self._changed_at_ms = now_ms
         self._doubles_up_to = 0.0
