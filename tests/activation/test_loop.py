@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
-import beam_agents
 from beam_agents.activation.loop import ActivationLoop
 
 
@@ -64,25 +59,3 @@ def test_what_is_posted_runs_on_the_loop_in_order(loop) -> None:
     assert done.wait(10)
     assert [number for number, _ in seen] == list(range(1_000))
     assert {thread for _, thread in seen} == {"beam-agents-loop"}
-
-
-def test_a_program_that_ends_with_an_open_journal_says_nothing(tmp_path) -> None:
-    program = (
-        "import asyncio\n"
-        "from beam_agents.activation import AgentConfig\n"
-        "from beam_agents.activation.loop import activation_loop\n"
-        "from beam_agents.activation.resources import resources_for\n"
-        "from beam_agents.ports import CallIdentity\n"
-        "from beam_agents.testing import FakeLLM\n"
-        f"config = AgentConfig(provider=FakeLLM, decode=bytes, journal='sqlite:///{tmp_path}/journal.db')\n"
-        "activation_loop().run(asyncio.to_thread(int))\n"
-        "print(activation_loop().run(resources_for(config).journal.begin(CallIdentity('c'))).ordinal)\n"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=_environment()
-    )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "1\n", "")
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(beam_agents.__file__).parents[1])}

@@ -9,6 +9,8 @@ import pytest
 
 from tests.chaos.scenarios import SCENARIOS, Setting
 
+# An event that failed in a killed life and not in the next changes its key's state, so that later questions differ.
+_ASKS_ANEW = {"dead_letters"}
 _NEEDS = {"failing_syncs": "fiu-run", "full_disk": "fiu-run", "redis_restarted": "redis-server"}
 
 
@@ -16,7 +18,8 @@ def _holds(row: str, setting: Setting) -> None:
     result = SCENARIOS[row](setting)
     assert result.problems == ()
     assert result.holds
-    assert min(result.answered, result.calls) > setting.keys  # it did work worth auditing
+    assert result.calls > setting.keys
+    assert result.answered >= (setting.keys if row in _ASKS_ANEW else result.calls)
 
 
 def test_workers_killed_at_random_moments(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,3 +123,11 @@ async def test_the_limit_says_how_long_to_wait(running: Aimock, wire: Wire):
         await bench.complete(user("limited"))
     await bench.client.aclose()
     assert caught.value.retry_after_ms > 0
+
+
+def test_a_missing_program_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("AIMOCK", raising=False)
+    monkeypatch.setattr("tests.servers.aimock.PARTS", tmp_path)
+    with pytest.raises(AssertionError, match="make parts"):
+        Aimock(tmp_path, [])
