@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
@@ -108,7 +108,7 @@ class DeadLetter:
             "reason": self.reason,
             "attempts": self.attempts,
             "calls": [
-                {"id": call.id, "class": call.class_, "usage": _usage_to_json(call.usage)} for call in self.calls
+                {"id": call.id, "class": call.class_, "usage": call.usage and asdict(call.usage)} for call in self.calls
             ],
             "trace_events": [event_to_json(event) for event in self.trace_events],
             "scope": self.scope,
@@ -160,18 +160,6 @@ def _event_from_json(found: dict[str, Any]) -> Any:
 
 def _encoded(event: EncodedEvent) -> dict[str, Any]:
     return {"event_type": event.type_name, "event_bytes": base64.b64encode(event.data).decode()}
-
-
-def _usage_to_json(usage: TokenUsage | None) -> dict[str, int | None] | None:
-    if usage is None:
-        return None
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.total_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-    }
 
 
 def _usage_from_json(value: dict[str, Any] | None) -> TokenUsage | None:

@@ -138,9 +138,8 @@ class _BucketDoFn(beam.DoFn):  # type: ignore[misc]
                 for finished in bundle.until_admitted():
                     yield from emission.of(finished)
                 bundle.submit(lane, Pending(event, Timestamp(micros=micros), PANE_INFO_UNKNOWN))
-            while bundle.open_activations:
-                for finished in bundle.take_finished(wait=True):
-                    yield from emission.of(finished)
+            for finished in bundle.remaining():
+                yield from emission.of(finished)
         finally:
             bundle.abandon()
             self._scopes.forget()

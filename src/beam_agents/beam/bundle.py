@@ -73,11 +73,6 @@ class Bundle:
         self._abandoned = False
         self.lanes: dict[Any, Lane] = {}
 
-    @property
-    def open_activations(self) -> int:
-        """Activations that were submitted and not yet taken out."""
-        return self._open
-
     def until_admitted(self) -> Iterator[Finished]:
         """Blocks while too much is under way in the process, and gives what is finished meanwhile."""
         while not self.resources.admission.wait(_HELD_BACK_S):
@@ -89,6 +84,11 @@ class Bundle:
         self._open += 1
         self.resources.admission.enter(lane)
         self.resources.loop.post(lambda: self._enqueue(lane, pending))
+
+    def remaining(self) -> Iterator[Finished]:
+        """Blocks until every activation is finished, and gives each as it is."""
+        while self._open:
+            yield from self.take_finished(wait=True)
 
     def take_finished(self, *, wait: bool = False) -> list[Finished]:
         """What is finished by now. With `wait`, at least one, unless nothing is open any more.

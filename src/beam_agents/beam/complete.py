@@ -124,9 +124,8 @@ class _CompleteDoFn(beam.DoFn):  # type: ignore[misc]
         bundle = self._bundle
         if bundle is None:
             return
-        while bundle.open_activations:
-            for finished in bundle.take_finished(wait=True):
-                yield from self._emission.of(finished)
+        for finished in bundle.remaining():
+            yield from self._emission.of(finished)
         self._emission.record(bundle.resources)
         self.teardown()
 

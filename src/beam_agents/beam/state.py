@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from apache_beam.coders import Coder
-from google.protobuf.message import DecodeError
 
-from beam_agents.proto import AgentCell, LlmCacheBlob
+from beam_agents.activation.cell import new_cell, read_cell, write_cell
+from beam_agents.proto import LlmCacheBlob
 
 __all__ = ["AgentCellCoder", "CellValue"]
-
-_SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +32,15 @@ class AgentCellCoder(Coder):  # type: ignore[misc]
     """Writes `CellValue` as an `AgentCell` of the current schema version; reads every version up to it."""
 
     def encode(self, value: CellValue) -> bytes:
-        cell = AgentCell(state_schema_version=_SCHEMA_VERSION, next_seq=value.next_seq, agent_state=value.state)
+        cell = new_cell()
+        cell.next_seq, cell.agent_state = value.next_seq, value.state
         if value.cache:
             cell.cache.CopyFrom(LlmCacheBlob.FromString(value.cache))
-        encoded: bytes = cell.SerializeToString(deterministic=True)
-        return encoded
+        return write_cell(cell)
 
     def decode(self, encoded: bytes) -> CellValue:
         """Raises `ValueError` for bytes that are no cell, or of a newer version."""
-        try:
-            cell = AgentCell.FromString(encoded)
-        except DecodeError as error:
-            raise ValueError(f"the state cell of {len(encoded)} bytes is not an AgentCell") from error
-        if cell.state_schema_version > _SCHEMA_VERSION:
-            raise ValueError(
-                f"the state cell was written with schema version {cell.state_schema_version}, "
-                f"this version reads up to {_SCHEMA_VERSION}: upgrade beam-agents"
-            )
+        cell = read_cell(encoded)
         cache = cell.cache.SerializeToString(deterministic=True) if cell.HasField("cache") else b""
         return CellValue(cell.next_seq, cell.agent_state, cache)
 

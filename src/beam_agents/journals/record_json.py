@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import asdict
 
 import orjson
 
 from beam_agents.journals.record import JournalRecord
-from beam_agents.values import JsonObject, TokenUsage
 
 __all__ = ["record_to_json"]
 
@@ -32,7 +32,7 @@ def record_to_json(record: JournalRecord) -> bytes:
         "outcome": record.outcome,
         "error_type": record.error_type,
         "status": record.status,
-        "usage": _usage(record.usage),
+        "usage": record.usage and asdict(record.usage),
         "owner": record.owner,
         "began_ms": record.began_ms,
         "ended_ms": record.ended_ms,
@@ -41,18 +41,6 @@ def record_to_json(record: JournalRecord) -> bytes:
         "fingerprint": dict(call.fingerprint),
     }
     return orjson.dumps(fields | _response(record.response))
-
-
-def _usage(usage: TokenUsage | None) -> JsonObject | None:
-    if usage is None:
-        return None
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.total_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-    }
 
 
 def _response(response: bytes | None) -> dict[str, object]:
