@@ -83,7 +83,7 @@ def run(spec: Spec) -> None:
         ActivationLoop.now_ms = staticmethod(_clock_going_back(spec.clock_back_ms))  # type: ignore[method-assign]
     disable_state_cache()
     for batch in range(spec.batches):
-        done = Path(spec.directory) / f"batch-{batch}.done"
+        done = _done(spec, batch)
         while not done.exists():
             try:
                 _run_batch(spec, batch)
@@ -93,6 +93,10 @@ def run(spec: Spec) -> None:
                 continue
             done.touch()
     close_activation_loop()
+
+
+def _done(spec: Spec, batch: int) -> Path:
+    return Path(spec.directory) / f"batch-{batch}.done"
 
 
 def _run_batch(spec: Spec, batch: int) -> None:
@@ -115,7 +119,7 @@ def _run_batch(spec: Spec, batch: int) -> None:
                 _ = one | name >> beam.Map(lambda line: _keep_line(out, line, failing))
         else:
             whole = lines | beam.Flatten() | beam.Map(lambda line: (None, line)) | beam.GroupByKey()
-            _ = whole | "Keep" >> beam.Map(lambda group: _keep_whole(out, group[1], failing))
+            _ = whole | "Keep" >> beam.Map(lambda group: _keep_whole(out, group[1], failing, _done(spec, batch)))
 
 
 def _config(spec: Spec) -> AgentConfig:
@@ -155,12 +159,13 @@ def _keep_line(out: Path, line: str, failing: Path | None) -> None:
     append(out, line + "\n")
 
 
-def _keep_whole(out: Path, lines: Iterable[str], failing: Path | None) -> None:
-    """After the agents' bundle was committed."""
+def _keep_whole(out: Path, lines: Iterable[str], failing: Path | None, done: Path) -> None:
+    """After the agents' bundle was committed. A worker killed while its pipeline winds up leaves its batch done."""
     _fail_once(failing)
     unborn = out.with_suffix(".new")
     unborn.write_text("".join(line + "\n" for line in lines))
     unborn.rename(out)
+    done.touch()
 
 
 def _fail_once(marker: Path | None) -> None:
