@@ -13,6 +13,7 @@ from uuid import uuid4
 import apache_beam as beam
 from apache_beam.internal.cloudpickle.cloudpickle import register_pickle_by_value
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.typehints import with_output_types
 
 from beam_agents.activation.agent import Agent
 from beam_agents.activation.config import AgentConfig
@@ -45,6 +46,7 @@ class ResultFiles:
 
 
 _receivers: dict[str, Receiver] = {}
+_held: dict[str, Sequence[tuple[str, Any]]] = {}
 
 
 def run_here(
@@ -54,16 +56,20 @@ def run_here(
     receiver: Receiver,
     arguments: Sequence[str] = (),
 ) -> None:
-    """Run `agent` over `pairs` in this process; returns when everything is committed."""
+    """Run `agent` over `pairs` in this process; returns when everything is committed.
+
+    The pairs stay in memory: `beam.Create` would pickle and compress them all, which takes longer than their calls.
+    """
     name = uuid4().hex
-    _receivers[name] = receiver
+    _receivers[name], _held[name] = receiver, pairs
     try:
         with beam.Pipeline(options=local_options(arguments)) as pipeline:
-            results = pipeline | "Events" >> beam.Create(pairs) | "Agent" >> RunAgent(agent, config)
+            events = pipeline | beam.Impulse() | "Events" >> beam.ParDo(_Held(name))
+            results = events | "Agent" >> RunAgent(agent, config)
             for kind, collection in (("output", results.main), ("trace", results.traces), ("error", results.errors)):
                 _ = collection | f"Take {kind}s" >> beam.ParDo(_Hand(name, kind))
     finally:
-        del _receivers[name]
+        del _receivers[name], _held[name]
 
 
 def run_on_runner(
@@ -119,6 +125,17 @@ class _Lenient:
             return
 
     add_value_provider_argument = add_argument
+
+
+@with_output_types(tuple[Any, Any])  # keys are texts, or the bytes of dead letters
+class _Held(beam.DoFn):  # type: ignore[misc]
+    """Gives the pairs that this process holds."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def process(self, _: bytes) -> Sequence[tuple[str, Any]]:
+        return _held[self._name]
 
 
 class _Hand(beam.DoFn):  # type: ignore[misc]
