@@ -93,7 +93,7 @@ chaos-short: $(VENV)/installed-all  ## the same, seeded and short (4 minutes)
 
 .PHONY: bench
 bench: $(VENV)/installed-bench  ## every benchmark beside its peers (10 minutes); results in .bench/
-	@$(BIN)/python -m benchmarks $(ARGS)
+	@PRISM="$(wildcard $(PRISM))" $(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: flink
 flink: .venv-flink/installed  ## agents on a real Flink cluster, faults included (Python 3.11, Java 17, redis-server; 20 minutes)

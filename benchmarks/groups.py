@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,7 @@ def measure_apart(name: str, *, quick: bool) -> Found:
 
 
 def _measure_here(name: str, size: str, told: str) -> None:
+    logging.disable(logging.WARNING)  # Beam warns of optional parts that are not installed
     found: Found = importlib.import_module(GROUPS[name]).measured(size == "quick")
     Path(told).write_text(json.dumps(found.to_json()))
 

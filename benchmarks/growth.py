@@ -47,12 +47,11 @@ def _grown(
 ) -> Found:
     row, keys_curve = _by_keys(keys, runs, most)
     curves = [
-        ("events of a key", events, lambda each: agent_pipeline(pairs_of(max(1, base // 100), each), config_for())),
-        ("characters of a prompt", sizes, lambda size: agent_pipeline(pairs_of(base // 4, 1, size), config_for())),
+        ("events of a key", events, lambda each: agent_pipeline(pairs_of(base // each, each), config_for())),
+        ("characters of a prompt", sizes, lambda size: agent_pipeline(pairs_of(base, 1, size), config_for())),
         ("records in the journal", records, lambda held: _with_journal(held, base)),
     ]
-    divisors = (lambda each: max(1, base // 100) * each, lambda _: base // 4, lambda _: base)
-    found = [_curve(*curve, divisor) for curve, divisor in zip(curves, divisors, strict=True)]
+    found = [_curve(*curve, base) for curve in curves]
     return Found((row, *map(_grows, found)), (keys_curve, *found))
 
 
@@ -69,13 +68,13 @@ def _by_keys(sizes: tuple[int, ...], runs: int, most: int | None) -> tuple[Row, 
     return row, Curve("a key", "keys", "µs", tuple((n, took / n * 1e6) for n, took in points))
 
 
-def _curve(size: str, sizes: tuple[int, ...], run: Callable[[int], float], divide: Callable[[int], int]) -> Curve:
-    points = [(n, median(run(n) for _ in range(3)) / divide(n) * 1e6) for n in sizes]
+def _curve(size: str, sizes: tuple[int, ...], run: Callable[[int], float], activations: int) -> Curve:
+    points = [(n, median(run(n) for _ in range(3)) / activations * 1e6) for n in sizes]
     return Curve("an activation", size, "µs", tuple(points))
 
 
 def _grows(curve: Curve) -> Row:
-    """How the cost of one activation grows; a slope of 1 for prompts means cost by the byte."""
+    """How the cost of one activation grows."""
     costs = ", ".join(f"{size:,.0f}: {cost:,.0f} µs" for size, cost in curve.points)
     return value(f"slope of an activation's cost over {curve.size}", "", slope(curve.points), 1.1, note=costs)
 

@@ -32,9 +32,9 @@ _READY_S = 20
 
 def measured(quick: bool) -> Found:
     """Both over the same keys, with all calls at once."""
-    program = os.environ.get("PRISM") or shutil.which("prism")
+    program = shutil.which(os.environ.get("PRISM") or "prism")
     if program is None:
-        return Found(left_out=("Beam's AsyncWrapper: it needs Prism, and no program prism is on the PATH",))
+        return Found(left_out=("Beam's AsyncWrapper: it needs Prism, and no program prism was found",))
     keys, delay_s, rounds = (4, 0.01, 1) if quick else (200, 0.1, 3)
     pairs = pairs_of(keys)
     with _prism(program) as arguments:
