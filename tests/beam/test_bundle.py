@@ -13,6 +13,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from beam_agents.activation.limits import Admission
+from beam_agents.activation.line import Line
 from beam_agents.activation.resources import resources_for
 from beam_agents.activation.staging import Scope
 from beam_agents.beam.bundle import Bundle, Lane, Pending
@@ -117,15 +118,17 @@ def test_finished_activations_come_out_while_the_bundle_goes_on() -> None:
 
 
 def test_a_thread_is_held_back_while_too_much_is_under_way() -> None:
-    admission = Admission(1)
-    admission.change(keys=2)
+    admission, lines = Admission(1), [Line[int](), Line[int]()]
+    for line in lines:
+        admission.enter(line)
     assert not admission.wait(0)
     waiting = threading.Thread(target=admission.wait, args=(60,))
     waiting.start()
-    admission.change(keys=-1)
+    admission.leave(lines[1])
     waiting.join(10)
     assert not waiting.is_alive()
-    admission.change(events=64)
+    for _ in range(63):
+        admission.enter(lines[0])
     assert not admission.wait(0)
 
 

@@ -13,8 +13,9 @@ from pyflink.datastream import OutputTag, TimeDomain
 
 from beam_agents.activation import AgentConfig, DeadLetter
 from beam_agents.activation.cell import read_cell
-from beam_agents.flink.events import to_text
+from beam_agents.errors import JournalOpenError
 from beam_agents.flink.function import AgentFunction, Step, Tags
+from beam_agents.flink.outputs import to_text
 from beam_agents.flink.types import BYTES
 from beam_agents.proto import TraceEvent
 from beam_agents.testing import FakeLLM, match_any, respond_with
@@ -173,6 +174,23 @@ def test_on_error_raise_fails_the_job():
     engine, _ = engine_for(failing, on_error="raise")
     with pytest.raises(RuntimeError, match=r"key b'k' seq 0 failed with ValueError: no; on_error='raise'"):
         assert not engine.element("k", "e", 1) + settled(engine)
+
+
+def test_a_journal_that_cannot_be_opened_fails_the_job_and_makes_no_dead_letter(tmp_path):
+    engine, _ = engine_for(counting, journal=f"sqlite:///{tmp_path}/no/such/folder/journal.db")
+    with pytest.raises(JournalOpenError):
+        assert not engine.element("k", "e", 1) + settled(engine)
+
+
+def test_an_event_without_its_position_is_a_dead_letter_and_the_next_goes_on():
+    async def position(ctx, event):
+        return ctx.seq
+
+    engine, _ = engine_for(position, sequence=lambda event: event["id"])
+    outputs = engine.element("k", {}, 1) + engine.element("k", {"id": 7}, 2) + settled(engine)
+    (letter,) = (DeadLetter.from_json(json.loads(text)) for text in tagged(outputs, TAGS.errors))
+    assert (letter.seq, letter.event, letter.error_type) == (0, {}, "KeyError")
+    assert values(outputs) == [(2, 7)]
 
 
 def test_events_without_a_time_stay_without_one():

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from beam_agents.activation.agent import Agent
+from beam_agents.activation.line import Line, LineWork
+from beam_agents.activation.numbering import run_numbered
 from beam_agents.activation.resources import Resources
-from beam_agents.activation.run import Activation, Outcome, run_activation
+from beam_agents.activation.run import Activation, Outcome
 from beam_agents.activation.staging import Position, Scope
 
 __all__ = ["Base", "InFlight", "Waiting"]
@@ -42,15 +44,13 @@ class _Flight:
 
 
 @dataclass(slots=True, eq=False)
-class _Lane:
+class _Lane(Line[_Flight]):
     """The flights of one key, in order. `flights` and `base` are the engine's; the rest is the loop's."""
 
     key: bytes
     base: Base
     tip: Base
     flights: deque[_Flight] = field(default_factory=deque)
-    queue: deque[_Flight] = field(default_factory=deque)
-    at_work: bool = False
     abandoned: bool = False
 
 
@@ -67,6 +67,7 @@ class InFlight:
         self._resources = resources
         self._scope = scope
         self._decode = decode
+        self._work = LineWork(resources, self._run, _is_wanted, _on_broken)
         self._lanes: dict[bytes, _Lane] = {}
 
     def __len__(self) -> int:
@@ -88,14 +89,12 @@ class InFlight:
             lane = None
         if lane is None:
             lane = self._lanes[key] = _Lane(key, base, base)
-        admission = self._resources.admission
         for one in waiting[len(lane.flights) :]:
-            if not admission.wait(wait_s):
+            if not self._resources.admission.wait(wait_s):
                 break
-            admission.change(events=1)
             flight = _Flight(one)
             lane.flights.append(flight)
-            self._post(lane, flight)
+            self._work.put(lane, flight)
         if not lane.flights:
             del self._lanes[key]
         return bool(lane.flights)
@@ -127,51 +126,29 @@ class InFlight:
         if not lane.flights:
             del self._lanes[key]
 
-    def _post(self, lane: _Lane, flight: _Flight) -> None:
-        self._resources.loop.post(lambda: self._enqueue(lane, flight))
-
-    def _enqueue(self, lane: _Lane, flight: _Flight) -> None:
-        lane.queue.append(flight)
-        if not lane.at_work:
-            lane.at_work = True
-            self._resources.admission.change(keys=1)
-            task = self._resources.loop.loop.create_task(self._work(lane))
-            _working.add(task)
-            task.add_done_callback(_working.discard)
-
-    async def _work(self, lane: _Lane) -> None:
-        admission = self._resources.admission
-        try:
-            while lane.queue:
-                flight = lane.queue.popleft()
-                try:
-                    if not lane.abandoned:
-                        async with self._resources.slots:
-                            await self._run(lane, flight)
-                finally:
-                    admission.change(events=-1)
-        finally:
-            lane.at_work = False
-            admission.change(keys=-1)
-
     async def _run(self, lane: _Lane, flight: _Flight) -> None:
         position = Position(self._scope, lane.key, flight.waiting.seq)
-        try:
-            event = self._decode(flight.waiting.event)
-            activation = Activation(self._agent, event, position, lane.tip.state, lane.tip.cache)
-            outcome = await run_activation(activation, self._resources)
-        except BaseException as error:
-            flight.outcome.set_exception(error)
-            raise
+        event = self._decode(flight.waiting.event)
+        activation = Activation(self._agent, event, position, lane.tip.state, lane.tip.cache)
+        outcome = await run_numbered(activation, self._resources)
         lane.tip = Base(outcome.state, outcome.cache)
         flight.outcome.set_result(outcome)
 
 
-_working: set[Any] = set()
+def _is_wanted(lane: _Lane) -> bool:
+    return not lane.abandoned
+
+
+def _on_broken(lane: _Lane, error: BaseException) -> None:
+    """Nothing of the lane will end any more: whoever waits is told, and the next `sync` starts anew."""
+    lane.abandoned = True
+    for flight in lane.flights.copy():
+        if not flight.outcome.done():
+            flight.outcome.set_exception(error)
 
 
 def _continues(lane: _Lane, base: Base, waiting: Sequence[Waiting]) -> bool:
     """Whether the lane's flights are the first of `waiting`, begun from the same past."""
-    if lane.base != base or len(lane.flights) > len(waiting):
+    if lane.abandoned or lane.base != base or len(lane.flights) > len(waiting):
         return False
     return all(flight.waiting == one for flight, one in zip(lane.flights, waiting, strict=False))

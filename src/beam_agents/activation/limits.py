@@ -101,13 +101,5 @@ class Admission:
             if self._held_back:
                 self._changed.notify_all()
 
-    def change(self, *, keys: int = 0, events: int = 0) -> None:
-        """Count keys with work and events under way, up or down."""
-        with self._changed:
-            self.keys += keys
-            self.events += events
-            if self._held_back:
-                self._changed.notify_all()
-
     def _has_room(self) -> bool:
         return self.keys < self._most_keys and self.events < self._most_events

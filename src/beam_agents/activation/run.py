@@ -13,12 +13,12 @@ from beam_agents.activation.dead_letter import DeadLetter
 from beam_agents.activation.resources import Resources
 from beam_agents.activation.staging import ActivationStaging, Position
 from beam_agents.activation.state import encode_state
-from beam_agents.errors import ActivationTimeout
+from beam_agents.errors import ActivationTimeout, JournalOpenError
 from beam_agents.model import ReplayCache
 from beam_agents.proto import TraceEvent
 from beam_agents.values import TokenUsage
 
-__all__ = ["Activation", "Outcome", "run_activation"]
+__all__ = ["Activation", "Outcome", "failure_of", "refused", "run_activation"]
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +73,27 @@ class Outcome:
     def committed(self) -> bool:
         """Whether the activation succeeded."""
         return self.dead_letter is None
+
+
+def failure_of(outcome: Outcome, on_error: str) -> BaseException | None:
+    """What must fail the whole bundle or job, rather than become a dead letter; else `None`."""
+    error = outcome.error
+    if isinstance(error, JournalOpenError):  # it is no fault of the event, and would strike every one
+        return error
+    if error is None or on_error != "raise":
+        return None
+    failure = RuntimeError(
+        f"the activation of key {outcome.position.entity_key!r} seq {outcome.position.seq} failed with "
+        f"{type(error).__name__}: {error}; on_error='raise' fails its bundle or job"
+    )
+    failure.__cause__ = error
+    return failure
+
+
+def refused(activation: Activation, error: BaseException) -> Outcome:
+    """What an activation comes to that cannot even begin: a dead letter of `error`."""
+    letter = DeadLetter.of(activation.position, activation.event, error)
+    return Outcome(activation.position, state=activation.state, cache=activation.cache, dead_letter=letter, error=error)
 
 
 async def run_activation(activation: Activation, resources: Resources) -> Outcome:

@@ -8,20 +8,19 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from beam_agents.activation.agent import Agent
-from beam_agents.activation.dead_letter import DeadLetter
+from beam_agents.activation.line import Line, LineWork
+from beam_agents.activation.numbering import run_numbered
 from beam_agents.activation.resources import Resources
-from beam_agents.activation.run import Activation, Outcome, run_activation
+from beam_agents.activation.run import Activation, Outcome, failure_of
 from beam_agents.activation.staging import Position, Scope
 from beam_agents.beam.state import CellValue
-from beam_agents.errors import JournalOpenError
 
 __all__ = ["Bundle", "Finished", "Lane", "Pending"]
 
-_INT64 = 2**63
 _HELD_BACK_S = 0.5
 _STALLED_MARGIN_S = 10.0
 
@@ -45,18 +44,15 @@ class Finished:
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
-    """One key and window of a bundle: its state handle, its cell as it stands, and its events, one after another."""
+class Lane(Line[Pending]):
+    """One key and window of a bundle: its state handle, its cell as it stands, and its line of events."""
 
     entity_key: bytes
     scope: Scope
     window: Any
     handle: Any
     cell: CellValue
-    waiting: deque[Pending] = field(default_factory=deque)
-    at_work: bool = False
     changed: bool = False
-    under_way: int = 0
 
 
 class Bundle:
@@ -71,6 +67,7 @@ class Bundle:
         self._arrived = threading.Condition()
         self._failed: BaseException | None = None
         self._abandoned = False
+        self._work = LineWork(resources, self._run, self._is_wanted, self._on_broken)
         self.lanes: dict[Any, Lane] = {}
 
     def until_admitted(self) -> Iterator[Finished]:
@@ -82,8 +79,7 @@ class Bundle:
     def submit(self, lane: Lane, pending: Pending) -> None:
         """Run the agent for `pending`, after the earlier events of its lane."""
         self._open += 1
-        self.resources.admission.enter(lane)
-        self.resources.loop.post(lambda: self._enqueue(lane, pending))
+        self._work.put(lane, pending)
 
     def remaining(self) -> Iterator[Finished]:
         """Blocks until every activation is finished, and gives each as it is."""
@@ -114,40 +110,18 @@ class Bundle:
         """The bundle will not be committed: start nothing more. What is at work runs on to its deadline."""
         self._abandoned = True
 
-    def _enqueue(self, lane: Lane, pending: Pending) -> None:
-        lane.waiting.append(pending)
-        if not lane.at_work:
-            lane.at_work = True
-            task = self.resources.loop.loop.create_task(self._work(lane))
-            _working.add(task)
-            task.add_done_callback(_working.discard)
-
-    async def _work(self, lane: Lane) -> None:
-        try:
-            while lane.waiting:
-                async with self.resources.slots:
-                    if self._abandoned or self._failed is not None:
-                        break
-                    await self._run(lane, lane.waiting.popleft())
-        except BaseException as error:
-            self._fail(error)
-            raise
-        finally:
-            lane.at_work = False
-            dropped = len(lane.waiting)
-            lane.waiting.clear()
-            self.resources.admission.leave(lane, dropped)
+    def _is_wanted(self, lane: Lane) -> bool:
+        del lane
+        return not self._abandoned and self._failed is None
 
     async def _run(self, lane: Lane, pending: Pending) -> None:
-        try:
-            outcome = await self._outcome(lane, pending.event)
-        finally:
-            self.resources.admission.leave(lane)
-        if isinstance(outcome.error, JournalOpenError):  # it is no fault of the event, and would strike every one
-            self._fail(outcome.error)
-            return
-        if outcome.dead_letter is not None and self.resources.config.on_error == "raise":
-            self._fail(_bundle_failure(outcome))
+        cell = lane.cell
+        position = Position(lane.scope, lane.entity_key, cell.next_seq)
+        activation = Activation(self._agent, pending.event, position, cell.state, cell.cache)
+        outcome = await run_numbered(activation, self.resources)
+        failure = failure_of(outcome, self.resources.config.on_error)
+        if failure is not None:
+            self._fail(failure)
             return
         seq = outcome.position.seq
         lane.cell = CellValue(max(lane.cell.next_seq, seq + 1), outcome.state, outcome.cache)
@@ -156,16 +130,9 @@ class Bundle:
             self._finished.append(Finished(lane, pending, outcome))
             self._arrived.notify()
 
-    async def _outcome(self, lane: Lane, event: Any) -> Outcome:
-        cell, sequence = lane.cell, self.resources.config.sequence
-        position = Position(lane.scope, lane.entity_key, cell.next_seq)
-        if sequence is not None:
-            try:
-                position = Position(lane.scope, lane.entity_key, _require_seq(sequence(event)))
-            except Exception as error:
-                letter = DeadLetter.of(position, event, error)
-                return Outcome(position, state=cell.state, cache=cell.cache, dead_letter=letter, error=error)
-        return await run_activation(Activation(self._agent, event, position, cell.state, cell.cache), self.resources)
+    def _on_broken(self, lane: Lane, error: BaseException) -> None:
+        del lane
+        self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         with self._arrived:
@@ -182,24 +149,3 @@ class Bundle:
                 f"an agent has blocked the activation loop for {stalled_s:.0f} s at {self.resources.loop.where()}; "
                 "agents must await: put blocking work into ctx.step or asyncio.to_thread"
             )
-
-
-_working: set[Any] = set()
-
-
-def _require_seq(seq: object) -> int:
-    if isinstance(seq, bool) or not isinstance(seq, int):
-        raise TypeError(f"sequence must return an int, not {type(seq).__name__}")
-    if not -_INT64 <= seq < _INT64 - 1:
-        raise ValueError(f"sequence must return a number of 64 bits, not {seq}")
-    return seq
-
-
-def _bundle_failure(outcome: Outcome) -> BaseException:
-    position, error = outcome.position, outcome.error
-    failure = RuntimeError(
-        f"the activation of key {position.entity_key!r} seq {position.seq} failed with "
-        f"{type(error).__name__}: {error}; on_error='raise' fails its bundle"
-    )
-    failure.__cause__ = error
-    return failure

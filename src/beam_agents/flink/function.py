@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,11 @@ from pyflink.common import Row
 from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain, TimerService
 from pyflink.datastream.state import StateTtlConfig, ValueState, ValueStateDescriptor
 
-from beam_agents.activation import Agent, AgentConfig, AgentContext, Outcome, Scope, resources_for
+from beam_agents.activation import Agent, AgentConfig, Outcome, Scope
 from beam_agents.activation.cell import read_cell, write_cell
-from beam_agents.activation.in_flight import Base, InFlight, Waiting
-from beam_agents.flink.events import decode_event, encode_event
+from beam_agents.activation.durable import Committed, durable_events_for
 from beam_agents.flink.metrics import AgentMetrics
+from beam_agents.flink.outputs import converting
 from beam_agents.flink.polling import Polling
 from beam_agents.flink.types import BYTES
 from beam_agents.proto import AgentCell
@@ -27,7 +27,6 @@ _START_AT_END_MS, _COMMIT_AT_END_MS = _FINAL_MS - 2, _FINAL_MS - 1
 _NO_TIME_MICROS = -(2**63)
 _NO_TIME_MS = -(2**63)
 _MOST_MICROS = 2**63 - 1
-_LOOK_AHEAD = 64
 _ROOM_S = 1.0
 
 
@@ -79,7 +78,10 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         if self._step.ttl is not None:
             descriptor.enable_time_to_live(self._step.ttl)
         self._state: ValueState = runtime_context.get_state(descriptor)
-        self._flights = _flights_for(self._agent, self._config, self._step)
+        step = self._step
+        self._events = durable_events_for(
+            converting(self._agent, step.to_output), self._config, Scope(step.namespace), step.uid
+        )
         self._polling = Polling()
         self._metrics = AgentMetrics(runtime_context)
 
@@ -90,8 +92,8 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         if not cell.queue:
             timers.register_event_time_timer(_START_AT_END_MS)
             timers.register_event_time_timer(_COMMIT_AT_END_MS)
-        self._enqueue(cell, value, ctx.timestamp())
-        outputs = self._advance(key, cell)
+        self._events.add(cell, value, _to_micros(ctx.timestamp()))
+        outputs = self._emitted(self._events.advance(key, cell))
         self._store(key, cell, timers)
         now_ms = timers.current_processing_time()
         first_ms = self._polling.begin(key, now_ms) if cell.queue else None
@@ -106,14 +108,14 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
             return self._at_end(key, timestamp, timers)
         if self._polling.is_superseded(key, timestamp):
             return ()
-        if self._flights.is_running(key):
+        if self._events.is_running(key):
             self._look_again(key, timers, progressed=False)
             return ()
         cell = read_cell(self._state.value())
         if not cell.queue:
             self._polling.end(key)
             return ()
-        outputs = self._advance(key, cell)
+        outputs = self._emitted(self._events.advance(key, cell))
         self._store(key, cell, timers)
         if cell.queue:
             self._look_again(key, timers, progressed=bool(outputs))
@@ -123,56 +125,18 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         """The input has ended. First every key's events are started, then every key's are awaited."""
         cell = read_cell(self._state.value())
         if timestamp == _START_AT_END_MS:
-            self._sync(key, cell, _ROOM_S)
+            self._events.start(key, cell, wait_s=_ROOM_S)
             return ()
-        outputs: list[Any] = []
-        while cell.queue:
-            if self._sync(key, cell, _ROOM_S):
-                self._flights.await_head(key, None)
-            outputs += self._commit_finished(key, cell)
+        outputs = self._emitted(self._events.drain(key, cell))
         self._store(key, cell, timers)
         return outputs
 
-    def _enqueue(self, cell: AgentCell, event: Any, time_ms: int | None) -> None:
-        sequence = self._config.sequence
-        seq = cell.next_position if sequence is None else sequence(event)
-        cell.queue.add(seq=seq, event_time_micros=_to_micros(time_ms), event=encode_event(event))
-        cell.next_position = max(cell.next_position, seq + 1)
+    def _emitted(self, committed: Iterable[Committed]) -> list[Any]:
+        return [output for one in committed for output in self._emitted_by(one.outcome, one.queued.event_time_micros)]
 
-    def _advance(self, key: bytes, cell: AgentCell) -> list[Any]:
-        self._sync(key, cell, 0.0)
-        outputs = self._commit_finished(key, cell)
-        if outputs and cell.queue:
-            self._sync(key, cell, 0.0)
-        return outputs
-
-    def _sync(self, key: bytes, cell: AgentCell, wait_s: float) -> bool:
-        """Whether the key's first event is under way."""
-        cache = cell.cache.SerializeToString(deterministic=True) if cell.HasField("cache") else b""
-        waiting = [Waiting(one.seq, one.event) for one in cell.queue[:_LOOK_AHEAD]]
-        return self._flights.sync(key, Base(cell.agent_state, cache), waiting, wait_s=wait_s)
-
-    def _commit_finished(self, key: bytes, cell: AgentCell) -> list[Any]:
-        """Take finished activations off the head of the queue; returns what they emit."""
-        outputs: list[Any] = []
-        while cell.queue and (outcome := self._flights.head(key)) is not None:
-            outputs += self._emitted(outcome, cell.queue[0])
-            cell.next_seq = max(cell.next_seq, outcome.position.seq + 1)
-            cell.agent_state = outcome.state
-            if outcome.cache:
-                cell.cache.ParseFromString(outcome.cache)
-            del cell.queue[0]
-            self._flights.committed(key)
-        return outputs
-
-    def _emitted(self, outcome: Outcome, queued: AgentCell.QueuedEvent) -> list[Any]:
-        letter, micros = outcome.dead_letter, queued.event_time_micros
-        if letter is not None and self._config.on_error == "raise":
-            raise RuntimeError(
-                f"the activation of key {letter.entity_key!r} seq {letter.seq} failed with {letter.error_type}: "
-                f"{letter.message}; on_error='raise' fails the job"
-            ) from outcome.error
+    def _emitted_by(self, outcome: Outcome, micros: int) -> list[Any]:
         self._metrics.record(outcome)
+        letter = outcome.dead_letter
         if letter is not None:
             return [(self._tags.errors, orjson.dumps(letter.to_json()).decode())]
         time_ms = _NO_TIME_MS if micros == _NO_TIME_MICROS else micros // 1000
@@ -196,32 +160,6 @@ def _to_micros(time_ms: int | None) -> int:
     if time_ms is None or time_ms == _NO_TIME_MS:
         return _NO_TIME_MICROS
     return max(-_MOST_MICROS, min(time_ms * 1000, _MOST_MICROS))
-
-
-def _converting(agent: Agent, to_output: Callable[[Any], Any]) -> Agent:
-    """The agent with outputs of the declared type; another type is an error of the activation."""
-
-    async def converted(ctx: AgentContext, event: Any) -> Any:
-        result = await agent(ctx, event)
-        ctx.outputs[:] = map(to_output, ctx.outputs)
-        return None if result is None else to_output(result)
-
-    return converted
-
-
-_tables: dict[tuple[str, str, int], InFlight] = {}
-
-
-def _flights_for(agent: Agent, config: AgentConfig, step: Step) -> InFlight:
-    """One table for each step of a job and process, so that a task that restarts here finds its flights."""
-    resources = resources_for(config)
-    name = (config.identity, step.uid, id(resources))
-    found = _tables.get(name)
-    if found is None:
-        found = _tables[name] = InFlight(
-            _converting(agent, step.to_output), resources, Scope(step.namespace), decode_event
-        )
-    return found
 
 
 def require_key(key: object) -> bytes:

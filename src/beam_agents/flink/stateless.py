@@ -24,8 +24,9 @@ from beam_agents.activation import (
 )
 from beam_agents.activation.asking import Messages
 from beam_agents.activation.context import AgentContext
+from beam_agents.activation.events import encode_event
 from beam_agents.errors import ActivationTimeout
-from beam_agents.flink.events import encode_event, to_text, unchanged
+from beam_agents.flink.outputs import to_text, unchanged
 from beam_agents.flink.streams import AgentStreams
 from beam_agents.flink.types import BYTES
 from beam_agents.model import FacadeResult

@@ -11,8 +11,8 @@ from pyflink.datastream.state import StateTtlConfig
 
 from beam_agents.activation import Agent, AgentConfig, require_agent
 from beam_agents.activation.agent import agent_name
-from beam_agents.flink.events import to_text, unchanged
 from beam_agents.flink.function import AgentFunction, Step, Tags
+from beam_agents.flink.outputs import to_text, unchanged
 from beam_agents.flink.types import BYTES, timed
 
 __all__ = ["AgentStreams", "run_agent"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_agents.flink.events import decode_event, encode_event, to_text
+from beam_agents.activation.events import decode_event, encode_event
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -36,15 +36,3 @@ def test_infinity_comes_back():
 def test_unknown_bytes_are_refused():
     with pytest.raises(ValueError, match="unknown kind b'z'"):
         decode_event(b"zabc")
-
-
-@pytest.mark.parametrize(
-    ("output", "text"), [("as it is", "as it is"), ({"a": 1}, '{"a":1}'), (3, "3"), (True, "true")]
-)
-def test_outputs_become_text(output, text):
-    assert to_text(output) == text
-
-
-def test_an_output_that_is_no_json_is_refused_with_advice():
-    with pytest.raises(TypeError, match=r"type object is no JSON value.*declare output_type"):
-        to_text(object())

@@ -1,4 +1,4 @@
-"""Events as bytes in keyed state, and outputs as the text of their JSON."""
+"""Events as bytes in keyed state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["decode_event", "encode_event", "to_text", "unchanged"]
+__all__ = ["decode_event", "encode_event"]
 
 _JSON_TYPES = (str, int, float, bool, type(None))
 
@@ -34,28 +34,6 @@ def decode_event(stored: bytes) -> Any:
     if kind == b"p":
         return pickle.loads(data)
     raise ValueError(f"an event of {len(stored)} bytes in keyed state has the unknown kind {kind!r}")
-
-
-def to_text(output: Any) -> str:
-    """An output as text: a `str` as it is, any other JSON value as its JSON.
-
-    Raises:
-        TypeError: for what JSON cannot hold.
-    """
-    if type(output) is str:
-        return output
-    try:
-        return orjson.dumps(output).decode()
-    except TypeError as error:
-        raise TypeError(
-            f"an output of type {type(output).__name__} is no JSON value ({error}); "
-            "emit text or JSON, or declare output_type"
-        ) from None
-
-
-def unchanged(output: Any) -> Any:
-    """The output itself, for a declared type."""
-    return output
 
 
 def _is_json(value: object) -> bool:
