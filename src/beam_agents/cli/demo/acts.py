@@ -17,7 +17,6 @@ from beam_agents.cli.complaint import Complaint
 __all__ = ["Command", "Ran", "outputs_of", "run_and_kill", "run_to_end"]
 
 _LOOK_S = 0.02
-_START_LIMIT_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def run_and_kill(command: Command, when: Callable[[], bool]) -> float:
     """Start the command and end it with SIGKILL as soon as `when` says so; returns how long it lived, in ms.
 
     Raises:
-        Complaint: when it ended by itself before that, or the moment never came.
+        Complaint: when it ended by itself before that, as it does when its deadlines pass.
     """
     started = time.monotonic()  # noqa: TID251
     process = command.start()
@@ -90,8 +89,6 @@ def run_and_kill(command: Command, when: Callable[[], bool]) -> float:
         while not when():
             if process.poll() is not None:
                 raise Complaint("the demo's run was over before it could be killed; run the demo again")
-            if time.monotonic() - started > _START_LIMIT_S:  # noqa: TID251
-                raise Complaint(f"the demo's run did not get half way within {_START_LIMIT_S:g} s")
             time.sleep(_LOOK_S)  # noqa: TID251
     finally:
         _end(process)
