@@ -33,6 +33,10 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "retry budget": _NO_BREAKER | {"retry_budget": 0.2},
     "circuit breaker": {"on_open": "dead_letter"},
     "circuit breaker, waiting (the default)": {"on_open": "wait"},
+    "the same, six attempts, a circuit that opens after seven": {
+        "retry_policy": RetryPolicy(6, 500, 30_000),
+        "breaker_threshold": 7,
+    },
 }
 
 
@@ -127,7 +131,6 @@ async def worker(number: int, endpoint: Endpoint, loop: VirtualTimeLoop, scenari
         provider=lambda: Client(endpoint, f"{scenario}#{number}"),
         decode=decode,
         max_in_flight=16,
-        retry_policy=RetryPolicy(4, 500, 30_000),
         **SCENARIOS[scenario],
     )
     resources = Resources(
@@ -186,14 +189,14 @@ def plot(results: list[Result]) -> str:
     width, height, left, top = 900, 380, 70, 20
     last = max(len(one.arrived) for one in results)
     most = max(one.busiest for one in results)
-    colours = ("#c0392b", "#e67e22", "#2980b9", "#27ae60")
+    colours = ("#c0392b", "#e67e22", "#2980b9", "#27ae60", "#8e44ad")
 
     def at(second: float, count: float) -> str:
         return f"{left + second / last * width:.1f},{top + height - count / most * height:.1f}"
 
     x0, x1 = (left + second / last * width for second in OUTAGE_S)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + left + 20} {height + 130}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + left + 20} {height + 154}" '
         'font-family="sans-serif" font-size="13">',
         f'<rect x="{x0:.1f}" y="{top}" width="{x1 - x0:.1f}" height="{height}" fill="#f2f2f2"/>',
         f'<text x="{x0 + 8:.1f}" y="{top + 16}" fill="#777">outage</text>',
@@ -211,7 +214,7 @@ def plot(results: list[Result]) -> str:
         parts.append(f'<line x1="{x}" x2="{x + 28}" y1="{y - 4}" y2="{y - 4}" stroke="{colour}" stroke-width="3"/>')
         parts.append(f'<text x="{x + 36}" y="{y}">{one.name}</text>')
     parts.append(
-        f'<text x="{left}" y="{top + height + 100}" fill="#777">requests a second at the endpoint</text></svg>'
+        f'<text x="{left}" y="{top + height + 124}" fill="#777">requests a second at the endpoint</text></svg>'
     )
     return "\n".join(parts)
 

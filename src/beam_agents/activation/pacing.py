@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log
+from math import exp, log
 from typing import Final
 
 from beam_agents.ports import Clock, Rng
@@ -13,8 +13,8 @@ _DECREASE: Final = 0.7
 _DECREASE_SLOW: Final = 0.9
 _SLOWER: Final = log(3)
 _PAUSE_MS: Final = 1_000
-_SMOOTHING: Final = 0.1
-_DRIFT: Final = 0.001
+_SMOOTHING: Final = 0.05
+_DRIFT_PER_MS: Final = log(3) / 300_000
 
 _SHORTEST_PAUSE_MS: Final = 200.0
 _LONGEST_PAUSE_MS: Final = 10_000.0
@@ -124,6 +124,10 @@ class AdaptiveLimit:
     A refusal or time-out takes 30 % away, answers three times slower than usual take 10 %; at most once a
     second, never below 1. Starts at `cap`. After a `restart` it begins at 1 and doubles each round, up to half of
     where it was.
+
+    Answers that wait in a queue come sooner when fewer are asked for. Where the limit fell by as much as the answers
+    had slowed down and they are no faster, they take that long by themselves: it is what is usual from then on, and
+    the limit doubles each round, back to where it was.
     """
 
     def __init__(self, cap: int) -> None:
@@ -131,8 +135,8 @@ class AdaptiveLimit:
         self._limit = float(cap)
         self._changed_at_ms: int | None = None
         self._doubles_up_to = 0.0
-        self._usual: float | None = None
-        self._lately = 0.0
+        self._pace = _Pace()
+        self._before = 0.0
 
     @property
     def limit(self) -> int:
@@ -148,12 +152,15 @@ class AdaptiveLimit:
 
     def served(self, now_ms: int, took_ms: float, in_use: int) -> None:
         """A request was answered after `took_ms`, with `in_use` in flight."""
-        busy = in_use >= self.limit / 2
-        if self._is_slower(log(max(took_ms, 1.0))) and busy:
-            self._shrink(now_ms, _DECREASE_SLOW)
-        elif busy:
-            step = 1.0 if self._limit < self._doubles_up_to else 1 / self._limit
-            self._limit = min(self._cap, self._limit + step)
+        self._pace.note(now_ms, took_ms)
+        if in_use < self.limit / 2:
+            return
+        if self._pace.is_slower:
+            self._slow_down(now_ms)
+            return
+        self._before = 0.0
+        step = 1.0 if self._limit < self._doubles_up_to else 1 / self._limit
+        self._limit = min(self._cap, self._limit + step)
 
     def restart(self) -> None:
         """The endpoint served nothing for a while: begin carefully."""
@@ -162,15 +169,17 @@ class AdaptiveLimit:
 
     def failed(self, now_ms: int) -> None:
         """The endpoint said that it has too much to do."""
+        self._before = 0.0
         self._shrink(now_ms, _DECREASE)
 
-    def _is_slower(self, took: float) -> bool:
-        """Compares geometric means, which a few long answers among short ones hardly move."""
-        if self._usual is None:
-            self._usual = self._lately = took
-        self._lately += (took - self._lately) * _SMOOTHING
-        self._usual = min(self._lately, self._usual + _DRIFT)
-        return self._lately - self._usual > _SLOWER
+    def _slow_down(self, now_ms: int) -> None:
+        if not self._before:
+            self._before = self._limit
+        if self._limit > max(1.0, self._before / self._pace.slowdown):
+            self._shrink(now_ms, _DECREASE_SLOW)
+            return
+        self._pace.accept()
+        self._doubles_up_to, self._before = self._before, 0.0
 
     def _shrink(self, now_ms: int, factor: float) -> None:
         if self._changed_at_ms is not None and 0 <= now_ms - self._changed_at_ms < _PAUSE_MS:
@@ -178,3 +187,40 @@ class AdaptiveLimit:
         self._changed_at_ms = now_ms
         self._doubles_up_to = 0.0
         self._limit = max(1.0, self._limit * factor)
+
+
+class _Pace:
+    """How long answers take lately beside how long they usually do: geometric means, which a few long ones hardly move.
+
+    What is usual falls at once and rises threefold in five minutes.
+    """
+
+    def __init__(self) -> None:
+        self._usual: float | None = None
+        self._lately = 0.0
+        self._slowest = 0.0
+        self._noted_at_ms = 0
+
+    def note(self, now_ms: int, took_ms: float) -> None:
+        took = log(max(took_ms, 1.0))
+        if self._usual is None:
+            self._usual = self._lately = took
+        else:
+            self._lately += (took - self._lately) * _SMOOTHING
+            drift = max(0, now_ms - self._noted_at_ms) * _DRIFT_PER_MS
+            self._usual = min(self._lately, self._usual + drift)
+        self._noted_at_ms = now_ms
+        self._slowest = max(self._slowest, self._lately - self._usual) if self.is_slower else 0.0
+
+    @property
+    def is_slower(self) -> bool:
+        return self._usual is not None and self._lately - self._usual > _SLOWER
+
+    @property
+    def slowdown(self) -> float:
+        """How many times slower answers were at the worst since they are slower."""
+        return exp(self._slowest)
+
+    def accept(self) -> None:
+        """What is lately is usual."""
+        self._usual, self._slowest = self._lately, 0.0
