@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from beam_agents.errors import CircuitOpenError, ProviderError
 from beam_agents.model.breaker import CircuitBreaker, Permit
@@ -32,8 +32,7 @@ Judge = Callable[[DecodedResponse], bool]
 """Whether an answer satisfies its output schema; pure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A response, what it says, and the request that it came from."""
 
     response: LlmResponse
@@ -55,7 +54,7 @@ class Attempts:
     deadline_ms: float | None
     journaling: Journaling | None
     load: LoadControl
-    _ordinals: Counter[str] = field(default_factory=Counter)
+    _ordinals: dict[str, int] = field(default_factory=dict)
 
     async def obtain(
         self, call: CallIdentity, request: LlmRequest, record: CallRecord, satisfies: Judge
@@ -88,7 +87,7 @@ class Attempts:
 
     def resume_after(self, call_id: str, ordinal: int) -> None:
         """Number the next request of a call after one that is known from elsewhere."""
-        self._ordinals[call_id] = max(self._ordinals[call_id], ordinal)
+        self._ordinals[call_id] = max(self._ordinals.get(call_id, 0), ordinal)
 
     def _permit(self, record: CallRecord) -> Permit:
         try:
@@ -102,8 +101,8 @@ class Attempts:
     async def _intend(self, call: CallIdentity) -> Intent | JournalFinding:
         if self.journaling is not None:
             return await self.journaling.begin(call)
-        self._ordinals[call.call_id] += 1
-        return Intent(call, self._ordinals[call.call_id])
+        ordinal = self._ordinals[call.call_id] = self._ordinals.get(call.call_id, 0) + 1
+        return Intent(call, ordinal)
 
     async def _attempt(
         self, intent: Intent, request: LlmRequest, record: CallRecord, permit: Permit, satisfies: Judge

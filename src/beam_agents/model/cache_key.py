@@ -65,30 +65,24 @@ def canonical_json(value: Json) -> bytes:
     return written if _orjson_is_exact_for(value) else _exact(value)
 
 
-def _orjson_is_exact_for(root: object) -> bool:
-    """Whether orjson writes `root`, which it could write, byte for byte as the definition says."""
-    pending = [root]
-    while pending:
-        value = pending.pop()
-        kind = type(value)
-        items: Iterable[object]
-        if kind is dict:
-            items = value.values()  # type: ignore[attr-defined]
-        elif kind is list or kind is tuple:
-            items = value  # type: ignore[assignment]
-        elif kind in _PLAIN or (kind is float and _is_written_alike(value)):  # type: ignore[arg-type]
+def _orjson_is_exact_for(value: object) -> bool:
+    """Whether orjson writes `value`, which it could write, byte for byte as the definition says.
+
+    Recursion is safe: orjson refuses what is nested deeper than 254.
+    """
+    kind = type(value)
+    parts: Iterable[object]
+    if kind is dict:
+        parts = value.values()  # type: ignore[attr-defined]
+    elif kind is list or kind is tuple:
+        parts = value  # type: ignore[assignment]
+    else:
+        return kind in _PLAIN or (kind is float and _is_written_alike(value))  # type: ignore[arg-type]
+    for part in parts:
+        if type(part) in _PLAIN or _orjson_is_exact_for(part):
             continue
-        else:
-            return False
-        for item in items:
-            kind = type(item)
-            if kind is not str and kind not in _PLAIN and not (kind is dict and _is_plain(item)):  # type: ignore[arg-type]
-                pending.append(item)
+        return False
     return True
-
-
-def _is_plain(part: dict[str, object]) -> bool:
-    return _PLAIN.issuperset(map(type, part.values()))
 
 
 def _is_written_alike(number: float) -> bool:

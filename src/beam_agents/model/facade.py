@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import TracebackType
 
 from pydantic import BaseModel
 
@@ -171,8 +171,12 @@ class LlmFacade:
             TypeError, ValueError: the request cannot be serialized or is contradictory.
         """
         _require_scope(entity_key, seq, step_index, sample)
-        with self._recorded(request, entity_key, seq, step_index) as record:
-            record.structured = output_schema is not None
+        step = self._calls if step_index is None else step_index
+        self._calls += 1
+        record = CallRecord(
+            request, entity_key, seq, step, start_ms=self._now_ms(), structured=output_schema is not None
+        )
+        with _Told(record, self._tell):
             keyed, sent = _effective(request, output_schema, sample)
             call = self._identified(keyed, record)
             verdict = Verdict(output_schema)
@@ -187,23 +191,9 @@ class LlmFacade:
                 decoded=answer.decoded,
             )
 
-    @contextmanager
-    def _recorded(
-        self, request: LlmRequest, entity_key: bytes, seq: int, step_index: int | None
-    ) -> Iterator[CallRecord]:
-        """Stages the one LLM_CALL event, however the block is left."""
-        step = self._calls if step_index is None else step_index
-        self._calls += 1
-        record = CallRecord(request, entity_key, seq, step, start_ms=self._now_ms())
-        raised: BaseException | None = None
-        try:
-            yield record
-        except BaseException as error:
-            raised = error
-            raise
-        finally:
-            event = record.event(self._endpoint, self._breaker.state, self._now_ms(), raised)
-            self._staging.stage_trace_event(event)
+    def _tell(self, record: CallRecord, raised: BaseException | None) -> None:
+        event = record.event(self._endpoint, self._breaker.state, self._now_ms(), raised)
+        self._staging.stage_trace_event(event)
 
     def _identified(self, keyed: LlmRequest, record: CallRecord) -> CallIdentity:
         call_id = compute_cache_key(
@@ -236,15 +226,16 @@ class LlmFacade:
         entry = self._cache.get(call.call_id)
         if entry is None:
             return None
-        if entry.digest_only or not entry.intact:
-            self._attempts.resume_after(call.call_id, entry.attempt_ordinal)
-            if entry.digest_only:
-                record.kept_digest = entry.response_digest
-            else:
-                record.replay = "corrupt"
-            return None
-        record.replay, record.answered_by = "cache", entry.attempt_ordinal
-        return self._read(LlmResponse(entry.response), entry.attempt_ordinal, record)
+        response = LlmResponse(entry.response)
+        if response.response_digest == entry.response_digest and not entry.digest_only:
+            record.replay, record.answered_by = "cache", entry.attempt_ordinal
+            return self._read(response, entry.attempt_ordinal, record)
+        self._attempts.resume_after(call.call_id, entry.attempt_ordinal)
+        if entry.digest_only:
+            record.kept_digest = entry.response_digest
+        else:
+            record.replay = "corrupt"
+        return None
 
     async def _shared(self, call: CallIdentity, sent: LlmRequest, record: CallRecord, verdict: Verdict) -> Answer:
         """One answer for all equal calls in flight at once."""
@@ -256,7 +247,7 @@ class LlmFacade:
     async def _fetched(self, call: CallIdentity, sent: LlmRequest, record: CallRecord, verdict: Verdict) -> Answer:
         """From the journal or the provider, then into the replay cache."""
         while True:
-            answer = await self._journaled(call, record)
+            answer = None if self._journaling is None else await self._journaled(call, record, self._journaling)
             if answer is None:
                 answer = await self._attempts.obtain(call, sent, record, verdict.satisfied_by)
             if answer is not None:
@@ -267,17 +258,15 @@ class LlmFacade:
         self._cache.put(call.call_id, answer.response, attempt_ordinal=answer.ordinal)
         return answer
 
-    async def _journaled(self, call: CallIdentity, record: CallRecord) -> Answer | None:
-        if self._journaling is None:
-            return None
-        finding = await self._journaling.settled(call)
+    async def _journaled(self, call: CallIdentity, record: CallRecord, journaling: Journaling) -> Answer | None:
+        finding = await journaling.settled(call)
         record.past = finding.past
-        self._journaling.require_payable(call, finding)
+        journaling.require_payable(call, finding)
         if finding.answer is None:
             if any(one.damaged for one in finding.past):
                 record.replay = "corrupt"
             if not finding.past and not record.attempts:
-                await self._note_divergence(call, record, self._journaling)
+                await self._note_divergence(call, record, journaling)
             return None
         record.replay, record.answered_by = "journal", finding.answer.ordinal
         return self._read(LlmResponse(finding.answer.response), finding.answer.ordinal, record)
@@ -300,6 +289,23 @@ class LlmFacade:
             self._staging.accumulate_usage(usage)
         if self._budget is not None:
             self._budget.charge(usage.total_tokens)
+
+
+class _Told:
+    """Tells of a call when its block is left, however that happens."""
+
+    __slots__ = ("_record", "_tell")
+
+    def __init__(self, record: CallRecord, tell: Callable[[CallRecord, BaseException | None], None]) -> None:
+        self._record = record
+        self._tell = tell
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._tell(self._record, raised)
 
 
 def _effective(

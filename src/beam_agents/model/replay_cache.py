@@ -17,6 +17,7 @@ __all__ = ["ReplayCache", "ReplayEntry"]
 _SCHEMA_VERSION = 1
 _MAX_ENTRIES = 64
 _MAX_BLOB_BYTES = 102_400
+_MAX_ENTRIES_BYTES = _MAX_BLOB_BYTES - 6  # version and total take 6 bytes where the blob is full, fewer elsewhere
 _MAX_AGE_MS = 6 * 60 * 60 * 1000
 
 
@@ -93,7 +94,7 @@ class ReplayCache:
             attempt_ordinal=attempt_ordinal,
         )
         framed_bytes = _framed_bytes(entry)
-        if _blob_bytes(framed_bytes, len(answer.response)) > _MAX_BLOB_BYTES:
+        if framed_bytes > _MAX_ENTRIES_BYTES:
             entry.response = b""
             entry.digest_only = True
             framed_bytes = _framed_bytes(entry)
@@ -141,24 +142,12 @@ class ReplayCache:
         self._response_bytes -= len(entry.response)
 
     def _evict(self) -> None:
-        while len(self._entries) > _MAX_ENTRIES or self._size_bytes() > _MAX_BLOB_BYTES:
+        while len(self._entries) > _MAX_ENTRIES or self._entries_bytes > _MAX_ENTRIES_BYTES:
             self._remove(next(iter(self._entries)))
             self.dirty = True
 
-    def _size_bytes(self) -> int:
-        return _blob_bytes(self._entries_bytes, self._response_bytes)
-
-
-def _blob_bytes(entries_bytes: int, response_bytes: int) -> int:
-    """Serialized size: version, then entries, then the total, which proto3 leaves out when it is zero."""
-    total = 1 + _varint_bytes(response_bytes) if response_bytes else 0
-    return 1 + _varint_bytes(_SCHEMA_VERSION) + entries_bytes + total
-
 
 def _framed_bytes(entry: LlmCacheBlob.Entry) -> int:
+    """Bytes of the entry in the blob: tag, length, entry."""
     size: int = entry.ByteSize()
-    return 1 + _varint_bytes(size) + size
-
-
-def _varint_bytes(value: int) -> int:
-    return (value.bit_length() + 6) // 7 or 1
+    return 1 + (size.bit_length() + 6) // 7 + size

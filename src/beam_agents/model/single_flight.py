@@ -15,7 +15,7 @@ class _Flight(Generic[_T]):
     __slots__ = ("ended", "error", "landed")
 
     def __init__(self) -> None:
-        self.ended = asyncio.Event()
+        self.ended: asyncio.Event | None = None  # made by the first follower
         self.landed: tuple[_T] | None = None
         self.error: Exception | None = None
 
@@ -33,6 +33,8 @@ class SingleFlight(Generic[_T]):
         cancellation touches nobody else.
         """
         while (flight := self._flights.get(key)) is not None:
+            if flight.ended is None:
+                flight.ended = asyncio.Event()
             await flight.ended.wait()
             if flight.error is not None:
                 raise flight.error
@@ -48,4 +50,5 @@ class SingleFlight(Generic[_T]):
             raise
         finally:
             del self._flights[key]
-            flight.ended.set()
+            if flight.ended is not None:
+                flight.ended.set()
