@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from beam_agents.proto import TraceEvent
@@ -137,13 +137,14 @@ class PastAttempt:
     """An earlier request for the same call.
 
     `error_type` is empty for an answered one, `Corrupt` where the stored answer is damaged, and `Lost` where the
-    process died without a word.
+    process died without a word. `usage` is known for an answered one that is not the answer that stands.
     """
 
     ordinal: int
     outcome: AttemptOutcome
     error_type: str = ""
     status: int | None = None
+    usage: TokenUsage | None = field(default=None, compare=False)
 
     @property
     def lost(self) -> bool:
@@ -215,8 +216,11 @@ class Journal(Protocol):
         """The calls of the same kind that are known at the position of `call` under another id, latest first."""
         ...
 
-    async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> None:
-        """Make the answer durable. Idempotent; the first answer of a call stands."""
+    async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> JournaledAnswer | None:
+        """Make the answer durable. Idempotent.
+
+        The first answer of a call stands. Where another one was first, gives that; of this one the usage is kept.
+        """
         ...
 
     async def record_failure(

@@ -105,7 +105,8 @@ def _of_events(events: Iterable[TraceEvent], billed_as: str) -> Iterator[Attempt
         for logged in json.loads(said.get(names.ATTEMPT_LOG, "[]")):
             if logged["id"] != own:
                 spend = {"answered": "discarded"}.get(logged["outcome"], logged["outcome"])
-                yield Attempt(logged["id"], spend, None, logged.get("status"), logged.get("error", ""))
+                tokens = (logged["input_tokens"], logged["output_tokens"]) if "input_tokens" in logged else None
+                yield Attempt(logged["id"], spend, tokens, logged.get("status"), logged.get("error", ""))
 
 
 def _of_letters(outputs: Outputs) -> Iterator[Attempt]:

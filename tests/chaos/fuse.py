@@ -6,7 +6,15 @@ import asyncio
 from typing import Literal
 
 from beam_agents.errors import ConnectionBroken, JournalError, ServerError
-from beam_agents.ports import AttemptOutcome, CallIdentity, Intent, Journal, JournalFinding, current_call
+from beam_agents.ports import (
+    AttemptOutcome,
+    CallIdentity,
+    Intent,
+    Journal,
+    JournaledAnswer,
+    JournalFinding,
+    current_call,
+)
 from beam_agents.testing import ManualClock
 from beam_agents.values import LlmRequest, LlmResponse, TokenUsage
 from tests.chaos.books import Entry
@@ -76,10 +84,11 @@ class FusedJournal:
         await self._fuse.point("before others_at", may_fail=True)
         return await self._journal.others_at(call)
 
-    async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> None:
+    async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> JournaledAnswer | None:
         await self._fuse.point("before record_answer", may_fail=True)
-        await self._journal.record_answer(intent, response, usage)
+        standing = await self._journal.record_answer(intent, response, usage)
         await self._fuse.point("after record_answer", may_fail=True)
+        return standing
 
     async def record_failure(
         self, intent: Intent, outcome: AttemptOutcome, error_type: str, status: int | None = None

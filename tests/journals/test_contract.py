@@ -157,11 +157,12 @@ async def test_the_first_answer_of_a_call_stands(opened: Open, place: Place) -> 
     late = await granted(one)
     place.expire_leases()
     two = opened("two")
-    await two.record_answer(await granted(two), b"first", USAGE)
-    await one.record_answer(late, b"second", USAGE)
+    assert await two.record_answer(await granted(two), b"first", USAGE) is None
+    assert await one.record_answer(late, b"second", USAGE) == answer(b"first", 2)
     finding = await two.find(CALL)
     assert finding.answer == answer(b"first", 2)
     assert finding.past == (PastAttempt(1, "answered"), PastAttempt(2, "answered"))
+    assert [attempt.usage for attempt in finding.past] == [USAGE, None]
 
 
 async def test_recording_again_changes_nothing(opened: Open) -> None:
@@ -172,7 +173,7 @@ async def test_recording_again_changes_nothing(opened: Open) -> None:
     answered = await granted(journal)
     await journal.record_answer(answered, ANSWER, USAGE)
     before = await journal.find(CALL)
-    await journal.record_answer(answered, b"other", None)
+    assert await journal.record_answer(answered, b"other", None) is None
     await journal.record_failure(answered, "failed", "ServerError", 500)
     assert await journal.find(CALL) == before
     assert before.past == (PastAttempt(1, "failed", "ServerError", 500), PastAttempt(2, "answered"))

@@ -85,13 +85,15 @@ class NoteJournal:
         self.open[key] = ordinal
         return Intent(call, ordinal)
 
-    async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> None:
+    async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> JournaledAnswer | None:
         await self._note("record_answer")
         key = _key(intent.call)
         self.open.pop(key, None)
         self.usages.append(usage)
         self.past[key][intent.ordinal] = PastAttempt(intent.ordinal, "answered")
-        self.answers.setdefault(key, JournaledAnswer(response, sha256(response).digest(), intent.ordinal))
+        own = JournaledAnswer(response, sha256(response).digest(), intent.ordinal)
+        standing = self.answers.setdefault(key, own)
+        return None if standing.ordinal == own.ordinal else standing
 
     async def record_failure(
         self, intent: Intent, outcome: AttemptOutcome, error_type: str, status: int | None = None

@@ -233,6 +233,61 @@ async def test_another_s_answer_that_comes_between_look_and_intent_is_taken():
     assert bench.llm.call_count == 0
 
 
+async def test_an_answer_that_came_second_gives_way_to_the_one_that_stands_and_stays_in_the_account():
+    paused, journal = Bench(GatedLLM(answer("late", 7, 3))), NoteJournal()
+    waking = asyncio.create_task(call(paused, journal))
+    await settle()
+    journal.open.clear()
+    journal.lose(CallIdentity(key_of()))
+    await call(Bench(serving(answer("first"))), journal)
+    paused.llm.gate.set()
+    result = await waking
+    assert (result.text, result.cache_hit) == ("first", True)
+    found = paused.attributes
+    assert (found["beam_agents.attempt_id"], found["beam_agents.billed"]) == (f"{key_of()}:2", "false")
+    late = {"id": f"{key_of()}:1", "outcome": "answered", "input_tokens": 7, "output_tokens": 3}
+    assert late in json.loads(found["beam_agents.attempt_log"])
+    assert paused.sink.usages == []
+
+
+@pytest.mark.parametrize("policy", ["fail", "defer"])
+async def test_a_request_lost_between_look_and_intent_forbids_a_new_one_too(policy):
+    bench, journal = Bench(serving()), NoteJournal()
+    journal.on_operation = lambda operation: journal.lose(CallIdentity(key_of())) if operation == "begin" else None
+    with pytest.raises(InDoubtError) as caught:
+        await call(bench, journal, on_in_doubt=policy)
+    assert caught.value.attempt_ids == (f"{key_of()}:1",)
+    assert bench.llm.call_count == 0
+    assert log_of(bench) == [("1", "in_doubt", "Lost"), ("2", "failed", "Withdrawn")]
+    assert journal.open == {}
+
+
+async def test_a_request_lost_while_this_call_backs_off_forbids_a_new_one_too():
+    bench, journal = Bench(ScriptedLLM(ServerError(500), answer())), NoteJournal()
+
+    def interfere(operation: str) -> None:
+        if operation == "begin" and journal.notes.count("begin") == 2:
+            journal.lose(CallIdentity(key_of()), 2)
+
+    journal.on_operation = interfere
+    with pytest.raises(InDoubtError):
+        await call(bench, journal, on_in_doubt="fail")
+    assert len(bench.llm.requests) == 1
+
+
+async def test_a_request_lost_between_look_and_intent_is_counted_under_repay():
+    bench, journal = Bench(serving()), NoteJournal()
+
+    def interfere(operation: str) -> None:
+        if operation == "begin" and journal.notes.count("begin") == 1:
+            journal.lose(CallIdentity(key_of()))
+
+    journal.on_operation = interfere
+    assert (await call(bench, journal)).attempts == 1
+    assert bench.attributes["beam_agents.in_doubt"] == "1"
+    assert log_of(bench)[-1] == ("3", "answered", None)
+
+
 async def test_a_trial_that_finds_another_s_answer_gives_its_place_back():
     journal = NoteJournal()
     await call(Bench(serving()), journal)

@@ -20,6 +20,7 @@ from beam_agents.errors import (
 )
 from beam_agents.journals import CORRUPT, LOST, JournalRecord
 from beam_agents.model.fingerprint import changed_fields
+from beam_agents.model.journaling import WITHDRAWN
 from beam_agents.ports import (
     AttemptOutcome,
     CallIdentity,
@@ -40,7 +41,7 @@ Source: TypeAlias = Literal["journal", "failure", "stand_in", "diverged", "missi
 `diverged`: nowhere, the journal knows another call there. `missing`: nowhere.
 """
 
-_UNTOLD = (LOST, "CancelledError")
+_UNTOLD = (LOST, WITHDRAWN, "CancelledError")
 
 
 class NotInJournalError(Exception):
@@ -106,7 +107,7 @@ class RecordedJournal:
         """See `Journal.others_at`."""
         return tuple(dict.fromkeys(record.call for record in self._at_step(call) if record.call != call))
 
-    async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> None:
+    async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> JournaledAnswer | None:
         """Never reached: no intent is granted."""
         _refuse(intent, response, usage)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import orjson
 
@@ -32,8 +32,7 @@ def discarded_calls(events: Iterable[TraceEvent]) -> tuple[CallSpend, ...]:
     for event in events:
         found = event.attributes
         for logged in orjson.loads(found.get(names.ATTEMPT_LOG, "[]")):
-            if logged["outcome"] != "answered":
-                spent.setdefault(logged["id"], CallSpend(logged["id"], logged["outcome"], None))
+            spent.setdefault(logged["id"], _logged(logged))
         attempt_id = found.get(names.ATTEMPT_ID)
         if attempt_id:
             spent[attempt_id] = CallSpend(attempt_id, "discarded", _usage(event))
@@ -57,6 +56,15 @@ def count_calls(events: Iterable[TraceEvent]) -> Counter[str]:
             counts["input_tokens"] += int(found.get(names.GEN_AI_USAGE_INPUT_TOKENS, 0))
             counts["output_tokens"] += int(found.get(names.GEN_AI_USAGE_OUTPUT_TOKENS, 0))
     return counts
+
+
+def _logged(logged: dict[str, Any]) -> CallSpend:
+    if logged["outcome"] != "answered":
+        return CallSpend(logged["id"], logged["outcome"], None)
+    if "input_tokens" not in logged:
+        return CallSpend(logged["id"], "discarded", None)
+    read, written = logged["input_tokens"], logged["output_tokens"]
+    return CallSpend(logged["id"], "discarded", TokenUsage(read, written, read + written))
 
 
 def _usage(event: TraceEvent) -> TokenUsage | None:

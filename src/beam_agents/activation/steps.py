@@ -53,7 +53,7 @@ class Steps:
             if finding.answer is not None:
                 stored: Json = orjson.loads(finding.answer.response)
                 return stored
-            intent = await journaling.begin(call)
+            intent = await journaling.begin(call, finding.past[-1].ordinal if finding.past else 0)
             if not isinstance(intent, JournalFinding):
                 break
         try:
@@ -61,8 +61,8 @@ class Steps:
         except BaseException as error:
             await journaling.record_failure(intent, "failed" if isinstance(error, Exception) else "in_doubt", error)
             raise
-        await journaling.record_answer(intent, LlmResponse(encoded), None)
-        result: Json = orjson.loads(encoded)
+        standing = await journaling.record_answer(intent, LlmResponse(encoded), None)
+        result: Json = orjson.loads(encoded if standing is None else standing.response)
         return result
 
     def _identified(self, step_index: int, name: str, args: tuple[Any, ...]) -> CallIdentity:

@@ -144,7 +144,7 @@ class MemoryStore:
                 return rows
             return self._insert(call)
 
-    async def finish(self, intent: Intent, ending: Ending) -> None:
+    async def finish(self, intent: Intent, ending: Ending) -> bool:
         """See `AttemptStore.finish`."""
         self._session.check()
         with self._shelf.lock:
@@ -157,6 +157,7 @@ class MemoryStore:
                 stands = all(a.row.stored is None for a in attempts)
                 attempt.row = AttemptRow(intent.ordinal, *(ending if stands else ending._replace(stored=None)))
                 attempt.ended_ms = self._now_ms()
+            return attempt.row.stored is not None
 
     async def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None) -> None:
         """See `AttemptStore.condemn`."""

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import NoReturn, Protocol, TypeAlias
 
 from beam_agents.errors import JournalError
-from beam_agents.journals.attempts import CORRUPT, INTENT, LOST, AttemptRow, Ending
+from beam_agents.journals.attempts import CORRUPT, INTENT, LOST, AttemptRow, Ending, load_usage
 from beam_agents.journals.record import JournalReader, JournalRecord, PruneReport, RecordFilter
 from beam_agents.journals.uri import JournalUri
 from beam_agents.journals.vault import Vault
@@ -66,8 +66,8 @@ class AttemptStore(Protocol):
         """Every call with scope, entity key and seq of `call`, oldest first; one may come more than once."""
         ...
 
-    def finish(self, intent: Intent, ending: Ending) -> Awaitable[None]:
-        """Record how a request ended.
+    def finish(self, intent: Intent, ending: Ending) -> Awaitable[bool]:
+        """Record how a request ended, and give whether its bytes are the answer that stands.
 
         An answered row stays as it is. Of a second answer only usage is kept, not its bytes. A failure changes only
         an intent, or a row that was taken for lost. A missing row is inserted.
@@ -119,9 +119,13 @@ class StoredJournal:
         others = {each.call_id: each for each in found if (each.kind, each.step_index) == step}
         return tuple(each for call_id, each in others.items() if call_id != call.call_id)
 
-    async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> None:
+    async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> JournaledAnswer | None:
         """See `Journal.record_answer`."""
-        await self._store.finish(intent, self._vault.answer(intent.call, intent.ordinal, response, usage))
+        ending = self._vault.answer(intent.call, intent.ordinal, response, usage)
+        if await self._store.finish(intent, ending):
+            return None
+        standing = (await self.find(intent.call)).answer
+        return None if standing is None or standing.ordinal == intent.ordinal else standing
 
     async def record_failure(
         self, intent: Intent, outcome: AttemptOutcome, error_type: str, status: int | None = None
@@ -182,7 +186,8 @@ class StoredJournal:
 def _past(row: AttemptRow, *, damaged: bool) -> PastAttempt:
     if row.state == "intent":
         return PastAttempt(row.ordinal, "in_doubt", LOST)
-    return PastAttempt(row.ordinal, row.state, CORRUPT if damaged else row.error_type, row.status)
+    usage = load_usage(row.usage) if damaged or row.stored is None else None
+    return PastAttempt(row.ordinal, row.state, CORRUPT if damaged else row.error_type, row.status, usage)
 
 
 def _stored_journal_is_a_journal(journal: StoredJournal) -> Journal:

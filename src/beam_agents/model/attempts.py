@@ -20,6 +20,7 @@ from beam_agents.ports import (
     JournalFinding,
     LLMClient,
     LoadControl,
+    LoadSlot,
     Rng,
     Sleep,
     current_call,
@@ -70,18 +71,17 @@ class Attempts:
             async with self.load.slot() as slot:
                 record.waited_ms += self.now_ms() - asked_ms
                 with self._permit(record) as permit:
-                    intent = await self._intend(call)
+                    intent = await self._intend(call, record)
                     if isinstance(intent, JournalFinding):
                         return None  # another worker answered, or is at it
                     try:
-                        answer = await self._attempt(intent, request, record, permit, satisfies)
+                        answer = await self._attempt(intent, request, record, permit, slot, satisfies)
                     except ProviderError as error:
                         slot.failed(error)
                         if not is_retryable(error) or permit.is_trial:
                             raise
                         record.last_failure = error
                     else:
-                        slot.answered(answer.decoded.usage)
                         return answer
             await self._back_off(record.last_failure, record)
 
@@ -98,15 +98,22 @@ class Attempts:
                 raise failed from failed.__cause__
             raise
 
-    async def _intend(self, call: CallIdentity) -> Intent | JournalFinding:
+    async def _intend(self, call: CallIdentity, record: CallRecord) -> Intent | JournalFinding:
         if self.journaling is not None:
-            return await self.journaling.begin(call)
+            return await self.journaling.begin(call, record.known_ordinal)
         ordinal = self._ordinals[call.call_id] = self._ordinals.get(call.call_id, 0) + 1
         return Intent(call, ordinal)
 
     async def _attempt(
-        self, intent: Intent, request: LlmRequest, record: CallRecord, permit: Permit, satisfies: Judge
-    ) -> Answer:
+        self,
+        intent: Intent,
+        request: LlmRequest,
+        record: CallRecord,
+        permit: Permit,
+        slot: LoadSlot,
+        satisfies: Judge,
+    ) -> Answer | None:
+        """The answer to one request, or `None` when that of another worker stands in the journal."""
         record.attempts += 1
         token = current_call.set(intent.call)
         try:
@@ -121,14 +128,18 @@ class Attempts:
             raise
         finally:
             current_call.reset(token)
-        record.log.append(Attempt(intent.ordinal, "answered", waited_ms=record.waited_ms))
+        slot.answered(decoded.usage)
+        record.log.append(Attempt(intent.ordinal, "answered", waited_ms=record.waited_ms, usage=decoded.usage))
         record.decoded, record.billed, record.answered_by = decoded, True, intent.ordinal
         if satisfies(decoded):
             permit.record_success()
         else:
             permit.release()
         if self.journaling is not None:
-            await self.journaling.record_answer(intent, response, decoded.usage)
+            standing = await self.journaling.record_answer(intent, response, decoded.usage)
+            if standing is not None:
+                record.billed = False
+                return None
         return Answer(response, decoded, intent.ordinal)
 
     async def _note_failure(self, intent: Intent, error: BaseException, record: CallRecord) -> None:

@@ -42,13 +42,17 @@ class Endpoint:
 
 
 class Attempt(NamedTuple):
-    """One request on the wire for this call, and how long the call waited before it."""
+    """One request on the wire for this call, and how long the call waited before it.
+
+    `usage` is that of an answer, when known.
+    """
 
     ordinal: int
     outcome: AttemptOutcome
     error_type: str = ""
     status: int | None = None
     waited_ms: float = 0
+    usage: TokenUsage | None = None
 
 
 @dataclass(slots=True)
@@ -78,6 +82,11 @@ class CallRecord:
     def cache_hit(self) -> bool:
         """Whether a stored or shared answer served the call."""
         return self.replay in ("cache", "journal", "flight")
+
+    @property
+    def known_ordinal(self) -> int:
+        """Ordinal of the latest request for the call that this one knows of; 0 for none."""
+        return max(self.past[-1].ordinal if self.past else 0, self.log[-1].ordinal if self.log else 0)
 
     def event(self, endpoint: Endpoint, circuit: CircuitState, end_ms: int, error: BaseException | None) -> TraceEvent:
         """The LLM_CALL event, uncorrelated: the staging sink stamps trace and span ids."""
@@ -128,7 +137,8 @@ class CallRecord:
         if self.answered_by:
             found[names.ATTEMPT_ID] = call.attempt_id(self.answered_by)
         if [one for one in log if one.ordinal != self.answered_by]:
-            found[names.ATTEMPT_LOG] = orjson.dumps([_logged(call, one) for one in log]).decode()
+            logged = [_logged(call, one, is_source=one.ordinal == self.answered_by) for one in log]
+            found[names.ATTEMPT_LOG] = orjson.dumps(logged).decode()
 
     def _whole_log(self) -> list[Attempt]:
         """The requests of earlier runs, then this call's own, each once."""
@@ -136,7 +146,9 @@ class CallRecord:
             return self.log
         own = {one.ordinal for one in self.log}
         past = [
-            Attempt(one.ordinal, one.outcome, one.error_type, one.status) for one in self.past if one.ordinal not in own
+            Attempt(one.ordinal, one.outcome, one.error_type, one.status, usage=one.usage)
+            for one in self.past
+            if one.ordinal not in own
         ]
         return past + self.log
 
@@ -152,7 +164,7 @@ def _utf8(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _logged(call: CallIdentity, attempt: Attempt) -> dict[str, object]:
+def _logged(call: CallIdentity, attempt: Attempt, *, is_source: bool) -> dict[str, object]:
     logged: dict[str, object] = {"id": call.attempt_id(attempt.ordinal), "outcome": attempt.outcome}
     if attempt.error_type:
         logged["error"] = attempt.error_type
@@ -160,6 +172,9 @@ def _logged(call: CallIdentity, attempt: Attempt) -> dict[str, object]:
         logged["status"] = attempt.status
     if attempt.waited_ms:
         logged["waited_ms"] = round(attempt.waited_ms)
+    if attempt.usage is not None and not is_source:
+        logged["input_tokens"] = attempt.usage.prompt_tokens
+        logged["output_tokens"] = attempt.usage.completion_tokens
     return logged
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from beam_agents.errors import AnswerNotJournaledError, DivergenceError, InDoubtError, JournalError, JournalOpenError
 from beam_agents.model.call_record import status_of
@@ -19,12 +19,16 @@ from beam_agents.ports import (
     InDoubtPolicy,
     Intent,
     Journal,
+    JournaledAnswer,
     JournalFinding,
     Sleep,
 )
 from beam_agents.values import LlmResponse, TokenUsage
 
-__all__ = ["Journaling"]
+__all__ = ["WITHDRAWN", "Journaling"]
+
+WITHDRAWN: Final = "Withdrawn"
+"""Error type of a request that was not sent, because others were made between look-up and intent."""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -99,18 +103,31 @@ class Journaling:
             )
         return changed
 
-    async def begin(self, call: CallIdentity) -> Intent | JournalFinding:
-        """A durable intent, or what came first. Raises `JournalError`: then nothing may be sent."""
-        return await self._insist(lambda: self.journal.begin(call))
+    async def begin(self, call: CallIdentity, known: int) -> Intent | JournalFinding:
+        """A durable intent, or what came first: then look up again. Raises `JournalError`: then nothing may be sent.
 
-    async def record_answer(self, intent: Intent, response: LlmResponse, usage: TokenUsage | None) -> None:
-        """Make the answer durable. Raises `AnswerNotJournaledError` with the bytes when that cannot be done."""
+        `known` is the ordinal of the latest request that the caller knows of. Of requests after that one nobody has
+        judged yet whether they forbid another: the intent is given up.
+        """
+        begun = await self._insist(lambda: self.journal.begin(call))
+        if isinstance(begun, JournalFinding) or begun.ordinal <= known + 1:
+            return begun
+        await self._to_the_end(lambda: self.journal.record_failure(begun, "failed", WITHDRAWN))
+        return JournalFinding()
 
-        def write() -> Awaitable[None]:
+    async def record_answer(
+        self, intent: Intent, response: LlmResponse, usage: TokenUsage | None
+    ) -> JournaledAnswer | None:
+        """Make the answer durable, and give the one that stands where another was first.
+
+        Raises `AnswerNotJournaledError` with the bytes when that cannot be done.
+        """
+
+        def write() -> Awaitable[JournaledAnswer | None]:
             return self.journal.record_answer(intent, response.response, usage)
 
         try:
-            await self._insist(write)
+            return await self._insist(write)
         except JournalError as error:
             self._in_background(write)
             raise AnswerNotJournaledError(
@@ -135,6 +152,9 @@ class Journaling:
         if not isinstance(error, Exception):
             self._in_background(write)
             return
+        await self._to_the_end(write)
+
+    async def _to_the_end(self, write: Callable[[], Awaitable[None]]) -> None:
         try:
             await self._insist(write)
         except BaseException:
@@ -159,17 +179,17 @@ class Journaling:
     def _may_wait(self, ms: float) -> bool:
         return self.deadline_ms is None or self.now_ms() + ms <= self.deadline_ms
 
-    def _in_background(self, write: Callable[[], Awaitable[None]]) -> None:
+    def _in_background(self, write: Callable[[], Awaitable[object]]) -> None:
         """Finish a write that its call cannot wait for: an open intent would keep others waiting."""
         task = asyncio.ensure_future(self._persist(write))
         _unfinished.add(task)
         task.add_done_callback(_unfinished.discard)
 
-    async def _persist(self, write: Callable[[], Awaitable[None]]) -> None:
+    async def _persist(self, write: Callable[[], Awaitable[object]]) -> None:
         for _ in range(_BACKGROUND_TRIES):
             try:
-                return await write()
+                await write()
+                return
             except JournalError as error:
                 _log.warning("journal cannot record the outcome of a request yet: %s", error)
             await self.sleep(_LONGEST_PAUSE_MS)
-        return None

@@ -15,6 +15,7 @@ from enum import StrEnum
 from beam_agents.report.call_facts import CallFacts
 from beam_agents.report.money import PriceBook
 from beam_agents.report.tally import Paid, Tally
+from beam_agents.values import TokenUsage
 
 __all__ = ["Account", "SpendClass"]
 
@@ -70,8 +71,9 @@ class Account:
         self.calls += 1
         for logged in call.log:
             if logged.attempt_id != call.attempt_id:
-                self.add_request(call.trace_id, logged.attempt_id, _OF_OUTCOME.get(logged.outcome), call.model)
-        paid = self.paid_for(call)
+                spend = _OF_OUTCOME.get(logged.outcome)
+                self.add_request(call.trace_id, logged.attempt_id, spend, call.model, self._paid(call, logged.usage))
+        paid = self._paid(call, call.usage)
         if call.billed and committed:
             self._bill(call, paid)
         elif call.billed:
@@ -79,8 +81,8 @@ class Account:
                 call.trace_id, call.attempt_id or repr(call.span_id), SpendClass.DISCARDED, call.model, paid
             )
         elif call.replay == "journal" and call.attempt_id:
-            spend = SpendClass.RECOVERED if committed else SpendClass.DISCARDED
-            self.add_request(call.trace_id, call.attempt_id, spend, call.model, paid)
+            found = SpendClass.RECOVERED if committed else SpendClass.DISCARDED
+            self.add_request(call.trace_id, call.attempt_id, found, call.model, paid)
         if call.stored:
             self.saved.setdefault(call.replay, Tally()).add(paid)
         return paid
@@ -105,18 +107,6 @@ class Account:
         """Whether this request was told of before."""
         identity = hash((trace_id, attempt_id))
         return identity in self._others or identity in self._billed
-
-    def paid_for(self, call: CallFacts) -> Paid:
-        """What the answer of `call` costs; unknown tokens and unknown prices stay unknown."""
-        if call.usage is None:
-            return Paid()
-        for model in filter(None, (call.response_model, call.model)):
-            money = self.prices.price(
-                call.usage, model=model, provider=call.provider, endpoint=call.endpoint, at_ms=call.end_ms
-            )
-            if money is not None:
-                return Paid(call.usage, money)
-        return Paid(call.usage)
 
     def of_class(self, spend: SpendClass) -> Tally:
         """The sum over all models."""
@@ -146,6 +136,18 @@ class Account:
     def without_replay(self) -> Decimal:
         """The known money spent and saved together: the bill without stored answers."""
         return self.spent.money + self.saved_total.money
+
+    def _paid(self, call: CallFacts, usage: TokenUsage | None) -> Paid:
+        """What an answer to `call` costs; unknown tokens and unknown prices stay unknown."""
+        if usage is None:
+            return Paid()
+        for model in filter(None, (call.response_model, call.model)):
+            money = self.prices.price(
+                usage, model=model, provider=call.provider, endpoint=call.endpoint, at_ms=call.end_ms
+            )
+            if money is not None:
+                return Paid(usage, money)
+        return Paid(usage)
 
     def _bill(self, call: CallFacts, paid: Paid) -> None:
         identity = hash((call.trace_id, call.attempt_id or call.span_id))

@@ -26,6 +26,7 @@ class LoggedAttempt:
     outcome: str
     error: str = ""
     status: int | None = None
+    usage: TokenUsage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +137,11 @@ def _log(text: str) -> tuple[LoggedAttempt, ...]:
 
 
 def _logged(entry: Mapping[str, object]) -> LoggedAttempt:
-    status = entry.get("status")
+    status, read, written = (entry.get(name) for name in ("status", "input_tokens", "output_tokens"))
     return LoggedAttempt(
         str(entry["id"]),
         str(entry.get("outcome", "")),
         str(entry.get("error", "")),
         status if isinstance(status, int) else None,
+        TokenUsage(read, written, read + written) if isinstance(read, int) and isinstance(written, int) else None,
     )

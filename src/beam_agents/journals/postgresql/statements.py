@@ -116,7 +116,7 @@ ON CONFLICT (scope, call_id, ordinal) DO UPDATE SET state = excluded.state, ende
     digest = excluded.digest, response = excluded.response
 WHERE (excluded.state = 'answered' AND a.state <> 'answered')
     OR a.state = 'intent' OR (a.error_type = '{LOST}' AND a.state = 'in_doubt')
-RETURNING ordinal
+RETURNING response IS NOT NULL
 """
 
 CONDEMN = f"""

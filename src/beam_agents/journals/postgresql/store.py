@@ -66,12 +66,12 @@ class PostgresqlStore:
         rows = await self._writes.submit(Statement(statements.READ, _key(call), _order(call)))
         return tuple(self._row(row) for row in rows)
 
-    async def finish(self, intent: Intent, ending: Ending) -> None:
+    async def finish(self, intent: Intent, ending: Ending) -> bool:
         """See `AttemptStore.finish`."""
         self._session.check()
         told = _identity(intent.call) | ending._asdict() | {"ordinal": intent.ordinal}
         told |= {"session": self._session.id, "owner": self._session.owner}
-        await self._writes.submit(Statement(statements.FINISH, told, _order(intent.call)))
+        return (True,) in await self._writes.submit(Statement(statements.FINISH, told, _order(intent.call)))
 
     async def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None) -> None:
         """See `AttemptStore.condemn`."""

@@ -88,7 +88,7 @@ local now, was = now_ms(), get(i, 'state')
 if not was then
     identify(3)
     redis.call('HSET', call, 'n', math.max(count(), tonumber(i)), i .. ':owner', owner, i .. ':began', now)
-elseif was == 'answered' then return 0
+elseif was == 'answered' then return redis.call('HEXISTS', call, i .. ':response')
 elseif state ~= 'answered' and was ~= 'intent' and get(i, 'error') ~= '{LOST}' then return 0 end
 redis.call('HSET', call, i .. ':state', state, i .. ':error', error, i .. ':status', status, i .. ':ended', now)
 if state == 'answered' then
@@ -96,7 +96,7 @@ if state == 'answered' then
     if not standing() then redis.call('HSET', call, i .. ':response', response) end
 end
 keep(ttl)
-return 1
+return redis.call('HEXISTS', call, i .. ':response')
 """
 
 _CONDEMN = f"""

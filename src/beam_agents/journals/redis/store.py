@@ -56,7 +56,7 @@ class RedisStore:
         reply = await self._batcher.obtain(Command("grant", keys, arguments), withdrawal)
         return reply if isinstance(reply, int) else self._rows(reply)
 
-    async def finish(self, intent: Intent, ending: Ending) -> None:
+    async def finish(self, intent: Intent, ending: Ending) -> bool:
         """See `AttemptStore.finish`."""
         self._session.check()
         arguments = (
@@ -72,7 +72,7 @@ class RedisStore:
             ending.digest or b"",
             b"" if ending.stored is None else ending.stored,
         )
-        await self._batcher.submit(Command("finish", self._link.keys(intent.call), arguments))
+        return bool(await self._batcher.submit(Command("finish", self._link.keys(intent.call), arguments)))
 
     async def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None) -> None:
         """See `AttemptStore.condemn`."""

@@ -8,7 +8,17 @@ from collections.abc import Iterable
 from beam_agents.journals.attempts import CORRUPT, LOST, Ending, dump_fingerprint
 from beam_agents.ports import CallIdentity
 
-__all__ = ["AT_POSITION", "ROWS_OF_CALL", "condemn", "finish", "insert_intent", "mark_lost", "withdraw"]
+__all__ = [
+    "AT_POSITION",
+    "ROWS_OF_CALL",
+    "answer_first",
+    "condemn",
+    "finish",
+    "insert_intent",
+    "mark_lost",
+    "stands",
+    "withdraw",
+]
 
 ROWS_OF_CALL = """
 SELECT a.ordinal, a.state, a.error_type, a.status, a.usage, a.key_id, a.digest, a.response, s.lease_until_ms, a.session
@@ -46,6 +56,8 @@ UPDATE attempts SET state = ?, ended_ms = ?, error_type = ?, status = ?
 WHERE scope = ? AND call_id = ? AND ordinal = ? AND (state = 'intent' OR error_type = '{LOST}')
 """
 
+_STANDS = "SELECT 1 FROM attempts WHERE scope = ? AND call_id = ? AND ordinal = ? AND response IS NOT NULL"
+
 _CONDEMN = f"""
 UPDATE attempts SET response = NULL, error_type = '{CORRUPT}'
 WHERE scope = ? AND call_id = ? AND ordinal = ? AND digest IS ?
@@ -67,18 +79,27 @@ def mark_lost(connection: sqlite3.Connection, call: CallIdentity, ordinals: Iter
         connection.execute(_END_UNANSWERED, ("in_doubt", now_ms, LOST, None, call.scope, call.call_id, ordinal))
 
 
+def answer_first(connection: sqlite3.Connection, call: CallIdentity, ending: Ending, now_ms: int) -> bool:
+    """Record the answer to the first request while that is an intent, so that no other one can have an answer."""
+    if ending.state != "answered":
+        return False
+    first = (now_ms, ending.usage, ending.key_id, ending.digest, ending.stored, call.scope, call.call_id)
+    return connection.execute(_END_FIRST_ANSWERED, first).rowcount > 0
+
+
 def finish(connection: sqlite3.Connection, call: CallIdentity, ordinal: int, ending: Ending, now_ms: int) -> bool:
     """Record how a request ended; `False` when its row did not change."""
-    if ordinal == 1 and ending.state == "answered":  # while it is an intent, no other attempt can have an answer
-        first = (now_ms, ending.usage, ending.key_id, ending.digest, ending.stored, call.scope, call.call_id)
-        if connection.execute(_END_FIRST_ANSWERED, first).rowcount:
-            return True
     key = (call.scope, call.call_id, ordinal)
     if ending.state == "answered":
         told: tuple[object, ...] = (now_ms, ending.usage, ending.key_id, ending.digest, *key, ending.stored)
         return connection.execute(_END_ANSWERED, told).rowcount > 0
     told = (ending.state, now_ms, ending.error_type, ending.status, *key)
     return connection.execute(_END_UNANSWERED, told).rowcount > 0
+
+
+def stands(connection: sqlite3.Connection, call: CallIdentity, ordinal: int) -> bool:
+    """Whether the request's answer is the one that stands."""
+    return connection.execute(_STANDS, (call.scope, call.call_id, ordinal)).fetchone() is not None
 
 
 def condemn(connection: sqlite3.Connection, call: CallIdentity, ordinal: int, digest: bytes | None) -> None:

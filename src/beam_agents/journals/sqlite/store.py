@@ -67,7 +67,7 @@ class SqliteStore:
         self._session.check()
         return await self._writer.obtain(partial(self._grant, call), partial(_withdrawal, call))
 
-    def finish(self, intent: Intent, ending: Ending) -> asyncio.Future[None]:
+    def finish(self, intent: Intent, ending: Ending) -> asyncio.Future[bool]:
         """See `AttemptStore.finish`."""
         self._session.check()
         return self._writer.submit(partial(self._finish, intent, ending))
@@ -98,12 +98,15 @@ class SqliteStore:
         statements.insert_intent(connection, call, ordinal, session, self._now_ms())
         return ordinal
 
-    def _finish(self, intent: Intent, ending: Ending, connection: sqlite3.Connection) -> None:
-        if statements.finish(connection, intent.call, intent.ordinal, ending, self._now_ms()):
-            return
-        session = (self._session.id, self._session.owner)
-        if statements.insert_intent(connection, intent.call, intent.ordinal, session, self._now_ms()):
-            statements.finish(connection, intent.call, intent.ordinal, ending, self._now_ms())
+    def _finish(self, intent: Intent, ending: Ending, connection: sqlite3.Connection) -> bool:
+        call, ordinal, now_ms = intent.call, intent.ordinal, self._now_ms()
+        if ordinal == 1 and statements.answer_first(connection, call, ending, now_ms):
+            return True
+        if not statements.finish(connection, call, ordinal, ending, now_ms):
+            session = (self._session.id, self._session.owner)
+            if statements.insert_intent(connection, call, ordinal, session, now_ms):
+                statements.finish(connection, call, ordinal, ending, now_ms)
+        return ending.stored is not None and statements.stands(connection, call, ordinal)
 
     def _rows(self, connection: sqlite3.Connection, call: CallIdentity) -> Rows:
         found = connection.execute(statements.ROWS_OF_CALL, (call.scope, call.call_id)).fetchall()
