@@ -77,7 +77,8 @@ def decode(payload: bytes) -> DecodedResponse:
     try:
         told = orjson.loads(payload)
         usage = told["usage"]
-        return DecodedResponse(None if usage is None else TokenUsage(*usage, sum(usage)), told["text"])
+        details = told.get("cached"), told.get("reasoning")
+        return DecodedResponse(None if usage is None else TokenUsage(*usage, sum(usage), *details), told["text"])
     except (KeyError, TypeError, ValueError) as error:
         raise ResponseDecodeError(str(error)) from None
 

@@ -106,7 +106,7 @@ def test_state_output_and_traces_change_in_one_step():
     traces = [TraceEvent.FromString(data) for data in tagged(outputs, TAGS.traces)]
     assert [trace.event_type for trace in traces] == [TraceEvent.ACTIVATION, TraceEvent.LLM_CALL]
     assert engine.counters["activations_committed"] == 1
-    assert engine.counters["input_tokens"] == 3
+    assert [engine.counters[name] for name in ("input_tokens", "call_attempts", "call_input_tokens")] == [3, 1, 3]
 
 
 def test_an_idle_key_leaves_no_timer_behind():
@@ -152,7 +152,7 @@ def test_a_failed_activation_becomes_a_dead_letter_and_keeps_the_position():
     (letter,) = (DeadLetter.from_json(json.loads(text)) for text in tagged(outputs, TAGS.errors))
     assert (letter.entity_key, letter.seq, letter.event, letter.error_type) == (b"k", 0, "bad", "ValueError")
     assert values(outputs) == [(2, 1)]
-    assert engine.counters["activations_failed"] == 1
+    assert (engine.counters["activations_failed"], engine.counters["dead_letters_ValueError"]) == (1, 1)
 
 
 def test_an_output_of_another_type_becomes_a_dead_letter():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from beam_agents.values import JsonObject, TokenUsage
 __all__ = ["DeadLetter", "EncodedEvent"]
 
 _MESSAGE_CHARS = 4_000
+_WORD = re.compile(r"[a-z][a-z_]{0,39}")
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -45,7 +47,8 @@ class DeadLetter:
         reason: the error's machine-readable reason, where it has one, such as `schema_violation`.
         attempts: requests on the wire that this activation made.
         calls: every request with the class of its spend and its tokens.
-        trace_events: the LLM_CALL events, which are committed nowhere else.
+        trace_events: one ACTIVATION event, then the LLM_CALL events; they are committed nowhere else. Empty for an
+            activation that could not begin.
         scope: namespace and window of the position.
         answer: bytes of a paid answer that could not be journaled, or `None`.
         start_ms, end_ms: when the activation ran, in milliseconds since the epoch.
@@ -85,7 +88,7 @@ class DeadLetter:
             error_type=type(error).__name__,
             message=str(error)[:_MESSAGE_CHARS],
             reason=reason if isinstance(reason, str) else None,
-            attempts=sum(int(one.attributes[names.ATTEMPTS]) for one in events),
+            attempts=sum(int(one.attributes.get(names.ATTEMPTS, 0)) for one in events),
             calls=discarded_calls(events),
             trace_events=events,
             scope=position.scope.label,
@@ -93,6 +96,11 @@ class DeadLetter:
             start_ms=start_ms,
             end_ms=end_ms,
         )
+
+    @property
+    def kind(self) -> str:
+        """What failed, without anything that the error says: its class, and its reason where that is one word."""
+        return f"{self.error_type}.{self.reason}" if self.reason and _WORD.fullmatch(self.reason) else self.error_type
 
     def to_json(self, encode_event: Callable[[Any], bytes] = pickle.dumps) -> dict[str, Any]:
         """The dead letter as a JSON object; `from_json` turns it back.

@@ -75,6 +75,10 @@ class Resources:
             seconds, self._throttled_ms = divmod(self._throttled_ms, 1000)
             return seconds
 
+    def take_breaker_opens(self) -> int:
+        """How often circuits of the models asked for so far have opened, since anybody last asked."""
+        return sum(breaker.take_opens() for breaker in {access.breaker for access in self._models.copy().values()})
+
     @property
     def circuits(self) -> tuple[CircuitState, ...]:
         """States of the circuits of the models that were asked for so far."""

@@ -135,7 +135,8 @@ def _failed(
     activation: Activation, staging: ActivationStaging, error: BaseException, start_ms: int, end_ms: int
 ) -> Outcome:
     position = activation.position
-    letter = DeadLetter.of(position, activation.event, error, staging.events, start_ms=start_ms, end_ms=end_ms)
+    events = (staging.activation_event(position, start_ms, end_ms, error), *staging.events)
+    letter = DeadLetter.of(position, activation.event, error, events, start_ms=start_ms, end_ms=end_ms)
     return Outcome(position, state=activation.state, cache=activation.cache, dead_letter=letter, error=error)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -12,7 +11,7 @@ from beam_agents import attributes as names
 from beam_agents.proto import TraceEvent
 from beam_agents.values import TokenUsage
 
-__all__ = ["CallSpend", "SpendClass", "count_calls", "discarded_calls"]
+__all__ = ["CallSpend", "SpendClass", "discarded_calls", "usage_of"]
 
 SpendClass: TypeAlias = Literal["discarded", "failed", "in_doubt"]
 """Class of a request whose activation did not commit."""
@@ -30,44 +29,19 @@ def discarded_calls(events: Iterable[TraceEvent]) -> tuple[CallSpend, ...]:
     """Every request that a failed activation made or built on, each once."""
     spent: dict[str, CallSpend] = {}
     for event in events:
+        if event.event_type != TraceEvent.LLM_CALL:
+            continue
         found = event.attributes
         for logged in orjson.loads(found.get(names.ATTEMPT_LOG, "[]")):
             spent.setdefault(logged["id"], _logged(logged))
         attempt_id = found.get(names.ATTEMPT_ID)
         if attempt_id:
-            spent[attempt_id] = CallSpend(attempt_id, "discarded", _usage(event))
+            spent[attempt_id] = CallSpend(attempt_id, "discarded", usage_of(event))
     return tuple(spent.values())
 
 
-def count_calls(events: Iterable[TraceEvent]) -> Counter[str]:
-    """Calls, attempts, hits, failures and tokens, by the names of their metrics."""
-    counts: Counter[str] = Counter()
-    for event in events:
-        found = event.attributes
-        counts["calls"] += 1
-        counts["attempts"] += int(found[names.ATTEMPTS])
-        counts["in_doubt"] += int(found[names.IN_DOUBT])
-        counts["retries"] += max(0, int(found[names.ATTEMPTS]) - 1)
-        counts["cache_hits"] += found[names.CACHE_HIT] == "true"
-        counts["recovered_calls"] += found.get(names.REPLAY) == "journal"
-        counts["failed_calls"] += names.ERROR_TYPE in found
-        counts["waited_ms"] += int(found.get(names.WAITED_MS, 0))
-        if found[names.BILLED] == "true":
-            counts["input_tokens"] += int(found.get(names.GEN_AI_USAGE_INPUT_TOKENS, 0))
-            counts["output_tokens"] += int(found.get(names.GEN_AI_USAGE_OUTPUT_TOKENS, 0))
-    return counts
-
-
-def _logged(logged: dict[str, Any]) -> CallSpend:
-    if logged["outcome"] != "answered":
-        return CallSpend(logged["id"], logged["outcome"], None)
-    if "input_tokens" not in logged:
-        return CallSpend(logged["id"], "discarded", None)
-    read, written = logged["input_tokens"], logged["output_tokens"]
-    return CallSpend(logged["id"], "discarded", TokenUsage(read, written, read + written))
-
-
-def _usage(event: TraceEvent) -> TokenUsage | None:
+def usage_of(event: TraceEvent) -> TokenUsage | None:
+    """Tokens of the answer that a call got, or `None` where they are not known."""
     found = event.attributes
     if names.GEN_AI_USAGE_INPUT_TOKENS not in found or names.GEN_AI_USAGE_OUTPUT_TOKENS not in found:
         return None
@@ -80,3 +54,12 @@ def _usage(event: TraceEvent) -> TokenUsage | None:
         None if cached is None else int(cached),
         None if reasoning is None else int(reasoning),
     )
+
+
+def _logged(logged: dict[str, Any]) -> CallSpend:
+    if logged["outcome"] != "answered":
+        return CallSpend(logged["id"], logged["outcome"], None)
+    if "input_tokens" not in logged:
+        return CallSpend(logged["id"], "discarded", None)
+    read, written = logged["input_tokens"], logged["output_tokens"]
+    return CallSpend(logged["id"], "discarded", TokenUsage(read, written, read + written))

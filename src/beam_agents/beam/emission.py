@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from apache_beam.coders import Coder
-from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_agents.activation.metrics import Measures
 from beam_agents.activation.resources import Resources
-from beam_agents.activation.spend import count_calls
 from beam_agents.activation.staging import Scope
 from beam_agents.beam.bundle import Finished
+from beam_agents.beam.metrics import record
 
-__all__ = ["ERRORS", "METRICS_NAMESPACE", "TRACES", "Emission", "Scopes"]
+__all__ = ["ERRORS", "TRACES", "Emission", "Scopes"]
 
 TRACES = "traces"
 ERRORS = "errors"
-METRICS_NAMESPACE = "beam_agents"
-_THROTTLED = "cumulativeThrottlingSeconds"
 
 
 class Emission:
-    """Turns finished activations into elements, and counts them. For one bundle and its thread.
-
-    Metrics must be recorded on the bundle's thread: elsewhere they are silently lost.
-    """
+    """Turns finished activations into elements, and counts them. For one bundle and its thread."""
 
     def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+        self._measures = Measures()
 
     def of(self, finished: Finished) -> Iterator[Any]:
         """The elements of an activation, in its event's window and at its time."""
         outcome, pending, windows = finished.outcome, finished.pending, (finished.lane.window,)
-        self._count(finished)
+        self._measures.add(outcome)
 
         def placed(value: Any) -> WindowedValue:
             return WindowedValue(value, pending.timestamp, windows, pending.pane_info)
@@ -51,24 +45,9 @@ class Emission:
             yield TaggedOutput(TRACES, placed(event))
 
     def record(self, resources: Resources) -> None:
-        """Add what was counted to Beam's metrics, and the time that requests were held back.
-
-        That is under the name by which runners find it when they decide about more workers.
-        """
-        self._counts[_THROTTLED] += resources.take_throttled_s()
-        for name, count in self._counts.items():
-            if count:
-                Metrics.counter(METRICS_NAMESPACE, name).inc(count)
-        self._counts = Counter()
-
-    def _count(self, finished: Finished) -> None:
-        letter = finished.outcome.dead_letter
-        if letter is None:
-            self._counts["activations_committed"] += 1
-            self._counts.update(count_calls(finished.outcome.trace_events[1:]))
-            return
-        self._counts["activations_failed"] += 1
-        self._counts.update(count_calls(letter.trace_events))
+        """Add what was counted to Beam's metrics. On the bundle's thread, once the bundle is through."""
+        record(self._measures, resources)
+        self._measures = Measures()
 
 
 class Scopes:

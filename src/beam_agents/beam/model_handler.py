@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from apache_beam.metrics import Metrics
 from apache_beam.ml.inference.base import ModelHandler, PredictionResult
 from pydantic import BaseModel
 
 from beam_agents.activation.asking import Messages
 from beam_agents.activation.completion import Completion, element_key, require_expressible
 from beam_agents.activation.config import AgentConfig
+from beam_agents.activation.metrics import Measures
 from beam_agents.activation.resources import Resources, resources_for
 from beam_agents.activation.run import Activation, Outcome, run_activation
-from beam_agents.activation.spend import count_calls
 from beam_agents.activation.staging import Position, Scope
-from beam_agents.beam.emission import METRICS_NAMESPACE
+from beam_agents.beam.metrics import record
 from beam_agents.beam.naming import require_picklable
 from beam_agents.model import FacadeResult
 
@@ -72,11 +70,15 @@ class FacadeModelHandler(ModelHandler):  # type: ignore[misc]
         """Ask for every example of the batch at once; results in the order of the examples."""
         completion = replace(self._completion, sampling_params=dict(inference_args or {}))
         outcomes = model.loop.run(self._outcomes(completion, batch, model))
-        self._record(outcomes, model)
-        return [
+        results = [
             PredictionResult(example, self._inference(outcome), self._config.model)
             for example, outcome in zip(batch, outcomes, strict=True)
         ]
+        measures = Measures()
+        for outcome in outcomes:
+            measures.add(outcome)
+        record(measures, model)
+        return results
 
     def get_num_bytes(self, batch: Sequence[Any]) -> int:
         """Size of the examples, pickled."""
@@ -105,15 +107,6 @@ class FacadeModelHandler(ModelHandler):  # type: ignore[misc]
         if self._config.on_error == "raise" and isinstance(outcome.error, Exception):
             raise outcome.error
         return outcome.dead_letter
-
-    def _record(self, outcomes: Sequence[Outcome], resources: Resources) -> None:
-        counts: Counter[str] = Counter(cumulativeThrottlingSeconds=resources.take_throttled_s())
-        for outcome in outcomes:
-            letter = outcome.dead_letter
-            counts["activations_committed" if letter is None else "activations_failed"] += 1
-            counts.update(count_calls(outcome.trace_events[1:] if letter is None else letter.trace_events))
-        for name, count in counts.items():
-            Metrics.counter(METRICS_NAMESPACE, name).inc(count)
 
 
 def _itself(example: Any) -> Any:

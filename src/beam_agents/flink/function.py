@@ -14,6 +14,8 @@ from pyflink.datastream.state import StateTtlConfig, ValueState, ValueStateDescr
 from beam_agents.activation import Agent, AgentConfig, Outcome, Scope
 from beam_agents.activation.cell import read_cell, write_cell
 from beam_agents.activation.durable import Committed, durable_events_for
+from beam_agents.activation.metrics import Measures
+from beam_agents.activation.resources import resources_for
 from beam_agents.flink.metrics import AgentMetrics
 from beam_agents.flink.outputs import converting
 from beam_agents.flink.polling import Polling
@@ -83,6 +85,7 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
             converting(self._agent, step.to_output), self._config, Scope(step.namespace), step.uid
         )
         self._polling = Polling()
+        self._resources = resources_for(self._config)
         self._metrics = AgentMetrics(runtime_context)
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Sequence[Any]:
@@ -132,10 +135,15 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         return outputs
 
     def _emitted(self, committed: Iterable[Committed]) -> list[Any]:
-        return [output for one in committed for output in self._emitted_by(one.outcome, one.queued.event_time_micros)]
+        measures, outputs = Measures(), []
+        for one in committed:
+            measures.add(one.outcome)
+            outputs += self._emitted_by(one.outcome, one.queued.event_time_micros)
+        if measures.counts:
+            self._metrics.record(measures, self._resources)
+        return outputs
 
     def _emitted_by(self, outcome: Outcome, micros: int) -> list[Any]:
-        self._metrics.record(outcome)
         letter = outcome.dead_letter
         if letter is not None:
             return [(self._tags.errors, orjson.dumps(letter.to_json()).decode())]

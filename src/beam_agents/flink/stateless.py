@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 from pyflink.common import Configuration, Row, Time, TypeInformation, Types
-from pyflink.datastream import AsyncDataStream, DataStream, OutputTag, ProcessFunction
+from pyflink.datastream import AsyncDataStream, DataStream, OutputTag, ProcessFunction, RuntimeContext
 from pyflink.datastream.functions import AsyncFunction
 
 from beam_agents.activation import (
@@ -25,11 +25,14 @@ from beam_agents.activation import (
 from beam_agents.activation.asking import Messages
 from beam_agents.activation.context import AgentContext
 from beam_agents.activation.events import encode_event
+from beam_agents.activation.metrics import Measures
 from beam_agents.errors import ActivationTimeout
+from beam_agents.flink.metrics import AgentMetrics
 from beam_agents.flink.outputs import to_text, unchanged
 from beam_agents.flink.streams import AgentStreams
 from beam_agents.flink.types import BYTES
 from beam_agents.model import FacadeResult
+from beam_agents.proto import TraceEvent
 
 __all__ = ["complete"]
 
@@ -76,7 +79,7 @@ def complete(
     timeout = Time.milliseconds(int((config.activation_timeout_s + _GRACE_S) * 1000))
     tagged = AsyncDataStream.unordered_wait(stream, ask, timeout, capacity, row)
     traces, errors = OutputTag("beam_agents.traces", BYTES()), OutputTag("beam_agents.errors", Types.STRING())
-    main = tagged.process(_Split(traces, errors), output_type=kept_type)
+    main = tagged.process(_Split(traces, errors, config), output_type=kept_type)
     return AgentStreams(main, main.get_side_output(traces), main.get_side_output(errors))
 
 
@@ -124,11 +127,17 @@ class _Ask(AsyncFunction):  # type: ignore[misc]
 
 
 class _Split(ProcessFunction):  # type: ignore[misc]
-    """Parts outputs, traces and dead letters."""
+    """Parts outputs, traces and dead letters, and counts them."""
 
-    def __init__(self, traces: OutputTag, errors: OutputTag) -> None:
+    def __init__(self, traces: OutputTag, errors: OutputTag, config: AgentConfig) -> None:
         self._traces = traces
         self._errors = errors
+        self._config = config
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Called by Flink on the worker."""
+        self._resources = resources_for(self._config)
+        self._metrics = AgentMetrics(runtime_context)
 
     def process_element(self, value: Row, ctx: ProcessFunction.Context) -> list[Any]:
         """Called by Flink."""
@@ -136,6 +145,12 @@ class _Split(ProcessFunction):  # type: ignore[misc]
         kind, output, data = value
         if kind == _MAIN:
             return [output]
+        measures = Measures()
+        if kind == _TRACE:
+            measures.add_committed((TraceEvent.FromString(data),))
+        else:
+            measures.add_dead_letter(DeadLetter.from_json(orjson.loads(data)))
+        self._metrics.record(measures, self._resources)
         return [(self._traces, data) if kind == _TRACE else (self._errors, data.decode())]
 
 

@@ -92,11 +92,18 @@ class CircuitBreaker:
         self._failures = 0
         self._opened_at_ms = 0
         self._trial_since_ms = 0
+        self._opens = 0
 
     @property
     def state(self) -> CircuitState:
         """The state as it stands, without asking for a permit."""
         return self._state
+
+    def take_opens(self) -> int:
+        """How often the circuit has opened since this was last called; each time is told once."""
+        with self._lock:
+            opens, self._opens = self._opens, 0
+            return opens
 
     def before_call(self, now_ms: int) -> Permit:
         """A permit for one request. Raises `CircuitOpenError` when none is to be had."""
@@ -163,6 +170,7 @@ class CircuitBreaker:
         self._failures += 1
         if self._state is CircuitState.HALF_OPEN or self._failures >= self.threshold:
             self._opened_at_ms = now_ms
+            self._opens += 1
             self._move_to(CircuitState.OPEN)
             _log.warning("circuit opened endpoint=%s consecutive_failures=%d", self.endpoint, self._failures)
 
