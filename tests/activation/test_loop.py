@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from collections.abc import Iterator
 
 import pytest
 
-from beam_agents.activation.loop import ActivationLoop
+from beam_agents.activation.loop import ActivationLoop, activation_loop, close_activation_loop
 
 
 @pytest.fixture
@@ -59,3 +61,20 @@ def test_what_is_posted_runs_on_the_loop_in_order(loop) -> None:
     assert done.wait(10)
     assert [number for number, _ in seen] == list(range(1_000))
     assert {thread for _, thread in seen} == {"beam-agents-loop"}
+
+
+@pytest.fixture
+def own_thresholds() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    close_activation_loop()
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("own_thresholds")
+@pytest.mark.parametrize(("before", "then"), [(700, 25_000), (2_000, 25_000), (90_000, 90_000), (0, 0)])
+def test_its_process_searches_for_garbage_less_often_unless_that_was_settled(before, then) -> None:
+    close_activation_loop()
+    gc.set_threshold(before, 10, 10)
+    activation_loop()
+    assert gc.get_threshold() == (then, 10, 10)

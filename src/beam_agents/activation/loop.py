@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import gc
 import logging
 import os
 import random
@@ -20,6 +21,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _CLOSING_S = 5.0
+_GARBAGE_THRESHOLD = 25_000
 
 
 class ActivationLoop:
@@ -131,10 +133,14 @@ _current: ActivationLoop | None = None
 
 
 def activation_loop() -> ActivationLoop:
-    """The loop of this process; started when first asked for, and anew in a forked child."""
+    """The loop of this process; started when first asked for, and anew in a forked child.
+
+    Starting it lets the process search for garbage less often, see `docs/tuning.md`.
+    """
     global _current
     with _lock:
         if _current is None or _current.closed:
+            _search_for_garbage_less_often()
             _current = ActivationLoop()
         return _current
 
@@ -151,6 +157,13 @@ def close_activation_loop() -> None:
 def _forget() -> None:
     global _current, _lock
     _current, _lock = None, threading.Lock()
+
+
+def _search_for_garbage_less_often() -> None:
+    """Beam's modules hold a quarter of a million objects, and looking through them cost more than the activations."""
+    first, second, third = gc.get_threshold()
+    if 0 < first < _GARBAGE_THRESHOLD:  # 0: somebody has turned it off
+        gc.set_threshold(_GARBAGE_THRESHOLD, second, third)
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:
