@@ -13,7 +13,7 @@ import pytest
 import beam_agents
 
 ROOT = Path(beam_agents.__file__).parent
-GROUND = {"errors", "values", "ports", "proto", "attributes"}
+GROUND = {"errors", "values", "ports", "proto", "attributes", "notices"}
 ADAPTERS = {"providers", "journals", "exporters"}
 MAY_IMPORT = {
     **dict.fromkeys(GROUND, GROUND),

@@ -333,8 +333,8 @@ def test_opening_and_closing_are_logged_with_the_endpoint(caplog):
         made.before_call(1_000).record_success()
     told = [record.getMessage() for record in caplog.records]
     assert told == [
-        "circuit opened endpoint=https://llm.example consecutive_failures=3",
-        "circuit closed endpoint=https://llm.example: the trial succeeded",
+        "circuit_opened endpoint=https://llm.example failures=3 for_ms=1000",
+        "circuit_closed endpoint=https://llm.example open_ms=1000",
     ]
 
 

@@ -185,7 +185,7 @@ async def test_a_lost_request_is_paid_again_under_repay_and_said_so(caplog):
     with caplog.at_level(logging.WARNING):
         await call(bench, journal)
     assert log_of(bench) == [("1", "in_doubt", "Lost"), ("2", "answered", None)]
-    assert f"paying again attempts={key_of()}:1" in caplog.text
+    assert f'call_in_doubt request={key_of()}:1 cause="its process ended" then=repay' in caplog.text
 
 
 @pytest.mark.parametrize("policy", ["fail", "defer"])
@@ -425,7 +425,7 @@ async def test_a_cancelled_request_is_recorded_even_where_the_store_is_down_for_
         await settle()
     assert journal.notes.count("record_failure") == 6
     assert journal.past["", key_of()][1].error_type == "CancelledError"
-    assert "cannot record the outcome of a request yet" in caplog.text
+    assert 'then="record the outcome of a request later"' in caplog.text
 
 
 async def test_a_store_that_never_comes_back_is_given_up_in_the_end():

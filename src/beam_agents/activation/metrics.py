@@ -33,7 +33,7 @@ COUNTERS: Final[Mapping[str, str]] = {
     "output_tokens": "billed tokens written, reasoning included",
     "cached_tokens": "of the billed tokens read, those from the vendor's cache",
     "reasoning_tokens": "of the billed tokens written, those of reasoning",
-    BREAKER_OPENS: "times that the circuit of an endpoint opened",
+    BREAKER_OPENS: "times that the circuit of an endpoint opened, failed trials included",
 }
 """What each counter counts."""
 

@@ -36,7 +36,7 @@ async def run_numbered(activation: Activation, resources: Resources) -> Outcome:
     try:
         seq = seq_of(activation.event, position.seq, resources.config)
     except Exception as error:
-        return refused(activation, error)
+        return refused(activation, error, resources)
     if seq != position.seq:
         activation = replace(activation, position=replace(position, seq=seq))
     return await run_activation(activation, resources)

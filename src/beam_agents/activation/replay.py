@@ -149,7 +149,13 @@ class _OfflineResources(Resources):
         self, config: AgentConfig, loop: ActivationLoop, journal: RecordedJournal, *, original: AgentConfig
     ) -> None:
         offline = replace(
-            config, journal=None, retry_policy=_ONCE, on_divergence="strict", on_in_doubt="repay", on_open="dead_letter"
+            config,
+            journal=None,
+            retry_policy=_ONCE,
+            on_divergence="strict",
+            on_in_doubt="repay",
+            on_open="dead_letter",
+            on_error="raise",
         )
         began_ms = min((record.began_ms for record in journal.records), default=loop.now_ms())
         super().__init__(offline, loop, now_ms=lambda: began_ms)

@@ -15,6 +15,7 @@ from beam_agents.activation.staging import ActivationStaging, Position
 from beam_agents.activation.state import encode_state
 from beam_agents.errors import ActivationTimeout, JournalOpenError
 from beam_agents.model import ReplayCache
+from beam_agents.notices import notices
 from beam_agents.proto import TraceEvent
 from beam_agents.values import TokenUsage
 
@@ -90,10 +91,9 @@ def failure_of(outcome: Outcome, on_error: str) -> BaseException | None:
     return failure
 
 
-def refused(activation: Activation, error: BaseException) -> Outcome:
+def refused(activation: Activation, error: BaseException, resources: Resources) -> Outcome:
     """What an activation comes to that cannot even begin: a dead letter of `error`."""
-    letter = DeadLetter.of(activation.position, activation.event, error)
-    return Outcome(activation.position, state=activation.state, cache=activation.cache, dead_letter=letter, error=error)
+    return _dead(activation, DeadLetter.of(activation.position, activation.event, error), error, resources)
 
 
 async def run_activation(activation: Activation, resources: Resources) -> Outcome:
@@ -128,15 +128,25 @@ async def run_activation(activation: Activation, resources: Resources) -> Outcom
         staging.seal()
         if ctx is not None:
             ctx.end()
-    return _failed(activation, staging, error, start_ms, resources.now_ms())
-
-
-def _failed(
-    activation: Activation, staging: ActivationStaging, error: BaseException, start_ms: int, end_ms: int
-) -> Outcome:
-    position = activation.position
+    end_ms = resources.now_ms()
     events = (staging.activation_event(position, start_ms, end_ms, error), *staging.events)
     letter = DeadLetter.of(position, activation.event, error, events, start_ms=start_ms, end_ms=end_ms)
+    return _dead(activation, letter, error, resources)
+
+
+def _dead(activation: Activation, letter: DeadLetter, error: BaseException, resources: Resources) -> Outcome:
+    position = activation.position
+    if resources.config.on_error == "dead_letter":
+        notices.tell(
+            "dead_letter",
+            resources.now_ms(),
+            about=letter.kind,
+            kind=letter.kind,
+            trace=position.trace_id.hex(),
+            seq=position.seq,
+            requests=letter.attempts,
+            scope=letter.scope or None,
+        )
     return Outcome(position, state=activation.state, cache=activation.cache, dead_letter=letter, error=error)
 
 

@@ -11,6 +11,7 @@ from beam_agents.model.breaker import CircuitBreaker, Permit
 from beam_agents.model.call_record import Attempt, CallRecord, status_of
 from beam_agents.model.journaling import Journaling
 from beam_agents.model.retry import RetryPolicy, is_retryable
+from beam_agents.notices import notices
 from beam_agents.ports import (
     AttemptOutcome,
     CallIdentity,
@@ -121,7 +122,7 @@ class Attempts:
             decoded = self.decode(response.response)
         except BaseException as error:
             if is_retryable(error):
-                permit.record_failure(self.now_ms())
+                permit.record_failure(self.now_ms(), _cause(error))
             else:
                 permit.release()
             await self._note_failure(intent, error, record)
@@ -147,6 +148,11 @@ class Attempts:
         record.log.append(
             Attempt(intent.ordinal, outcome, type(error).__name__, status_of(error), waited_ms=record.waited_ms)
         )
+        if outcome == "in_doubt":
+            endpoint, request = self.breaker.endpoint, intent.call.attempt_id(intent.ordinal)
+            notices.tell(
+                "call_in_doubt", self.now_ms(), about=endpoint, endpoint=endpoint, request=request, cause=_cause(error)
+            )
         if self.journaling is not None:
             await self.journaling.record_failure(intent, outcome, error)
 
@@ -165,6 +171,12 @@ class Attempts:
             raise failed
         record.waited_ms += delay_ms
         await self.sleep(delay_ms)
+
+
+def _cause(error: BaseException) -> str:
+    """Class and status, without anything that the error says."""
+    status = status_of(error)
+    return type(error).__name__ if status is None else f"{type(error).__name__} {status}"
 
 
 def _in_doubt(error: BaseException) -> bool:

@@ -8,6 +8,7 @@ from enum import Enum
 from types import TracebackType
 
 from beam_agents.errors import CircuitOpenError
+from beam_agents.notices import notices
 
 __all__ = ["CircuitBreaker", "CircuitState", "Permit", "circuit_breaker_for", "reset_circuit_breakers"]
 
@@ -42,9 +43,9 @@ class Permit:
         """The endpoint served the request."""
         self._report(True, 0)
 
-    def record_failure(self, now_ms: int) -> None:
-        """The endpoint failed in a way that a retry may mend."""
-        self._report(False, now_ms)
+    def record_failure(self, now_ms: int, cause: str = "") -> None:
+        """The endpoint failed in a way that a retry may mend; `cause` is for the log."""
+        self._report(False, now_ms, cause)
 
     def release(self) -> None:
         """Give the permit back without a verdict; a trial's place is free again at once."""
@@ -58,10 +59,10 @@ class Permit:
     ) -> None:
         self.release()
 
-    def _report(self, served: bool | None, now_ms: int) -> None:
+    def _report(self, served: bool | None, now_ms: int, cause: str = "") -> None:
         if not self._reported:
             self._reported = True
-            self._breaker._settle(self._generation, served, now_ms)
+            self._breaker._settle(self._generation, served, now_ms, cause)
 
 
 class CircuitBreaker:
@@ -122,10 +123,10 @@ class CircuitBreaker:
         with self._lock:
             self._succeeded()
 
-    def record_failure(self, now_ms: int) -> None:
+    def record_failure(self, now_ms: int, cause: str = "") -> None:
         """Feed a failure by hand. Powerless while the circuit is open."""
         with self._lock:
-            self._failed(now_ms)
+            self._failed(now_ms, cause)
 
     def _claim_trial(self, now_ms: int) -> None:
         wait_ms = self._wait_ms(now_ms)
@@ -144,7 +145,7 @@ class CircuitBreaker:
         self._opened_at_ms = min(self._opened_at_ms, now_ms)
         return max(0, self._opened_at_ms + self.cooldown_ms - now_ms)
 
-    def _settle(self, generation: int, served: bool | None, now_ms: int) -> None:
+    def _settle(self, generation: int, served: bool | None, now_ms: int, cause: str) -> None:
         with self._lock:
             if generation != self._generation:
                 return
@@ -154,7 +155,7 @@ class CircuitBreaker:
             elif served:
                 self._succeeded()
             else:
-                self._failed(now_ms)
+                self._failed(now_ms, cause)
 
     def _succeeded(self) -> None:
         if self._state is CircuitState.OPEN:
@@ -162,9 +163,11 @@ class CircuitBreaker:
         self._failures = 0
         if self._state is CircuitState.HALF_OPEN:
             self._move_to(CircuitState.CLOSED)
-            _log.warning("circuit closed endpoint=%s: the trial succeeded", self.endpoint)
+            now_ms = self._trial_since_ms
+            open_ms = now_ms - self._opened_at_ms
+            notices.tell("circuit_closed", now_ms, about=self.endpoint, endpoint=self.endpoint, open_ms=open_ms)
 
-    def _failed(self, now_ms: int) -> None:
+    def _failed(self, now_ms: int, cause: str) -> None:
         if self._state is CircuitState.OPEN:
             return
         self._failures += 1
@@ -172,7 +175,15 @@ class CircuitBreaker:
             self._opened_at_ms = now_ms
             self._opens += 1
             self._move_to(CircuitState.OPEN)
-            _log.warning("circuit opened endpoint=%s consecutive_failures=%d", self.endpoint, self._failures)
+            notices.tell(
+                "circuit_opened",
+                now_ms,
+                about=self.endpoint,
+                endpoint=self.endpoint,
+                failures=self._failures,
+                cause=cause or None,
+                for_ms=self.cooldown_ms,
+            )
 
     def _move_to(self, state: CircuitState) -> None:
         self._state = state

@@ -20,6 +20,7 @@ from beam_agents.model.retry import RetryPolicy
 from beam_agents.model.schema import SAMPLE_PARAM, Verdict, fold
 from beam_agents.model.single_flight import SingleFlight
 from beam_agents.model.unlimited import UNLIMITED
+from beam_agents.notices import notices
 from beam_agents.ports import (
     CallIdentity,
     Clock,
@@ -255,6 +256,9 @@ class LlmFacade:
         digest = answer.response.response_digest
         if record.kept_digest is not None and record.kept_digest != digest and not record.cache_hit:
             record.replay = "diverged"
+            notices.tell(
+                "divergence", self._now_ms(), call=call.call_id, seq=call.seq, step=call.step_index, changed="answer"
+            )
         self._cache.put(call.call_id, answer.response, attempt_ordinal=answer.ordinal)
         return answer
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from beam_agents.errors import AnswerNotJournaledError, DivergenceError, InDoubtError, JournalError, JournalOpenError
 from beam_agents.model.call_record import status_of
 from beam_agents.model.fingerprint import changed_fields
+from beam_agents.notices import Notice, notices
 from beam_agents.ports import (
     AttemptOutcome,
     CallIdentity,
@@ -30,7 +30,6 @@ __all__ = ["WITHDRAWN", "Journaling"]
 WITHDRAWN: Final = "Withdrawn"
 """Error type of a request that was not sent, because others were made between look-up and intent."""
 
-_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _FIRST_PAUSE_MS = 20.0
@@ -79,9 +78,9 @@ class Journaling:
         lost = tuple(call.attempt_id(one.ordinal) for one in finding.past if one.lost)
         if finding.answer is not None or not lost:
             return
+        self._tell("call_in_doubt", request=",".join(lost), cause="its process ended", then=self.on_in_doubt)
         if self.on_in_doubt != "repay":
             raise InDoubtError(lost, deferred=self.on_in_doubt == "defer")
-        _log.warning("request in doubt, paying again attempts=%s", ",".join(lost))
 
     async def changed_since(self, call: CallIdentity) -> tuple[str, ...]:
         """Parts of the request that differ from what an earlier run asked at this position; empty when none did.
@@ -92,15 +91,18 @@ class Journaling:
         if not others:
             return ()
         changed = changed_fields(others[0].fingerprint, call.fingerprint)[:_NAMED_FIELDS]
-        if changed and self.on_divergence != "warn":
-            raise DivergenceError(changed)
         if changed:
-            _log.warning(
-                "request differs from an earlier run, paying for it seq=%d step=%d changed=%s",
-                call.seq,
-                call.step_index,
-                ",".join(changed),
+            then = "repay" if self.on_divergence == "warn" else "fail"
+            self._tell(
+                "divergence",
+                call=call.call_id,
+                seq=call.seq,
+                step=call.step_index,
+                changed=",".join(changed),
+                then=then,
             )
+            if self.on_divergence != "warn":
+                raise DivergenceError(changed)
         return changed
 
     async def begin(self, call: CallIdentity, known: int) -> Intent | JournalFinding:
@@ -172,9 +174,12 @@ class Journaling:
                 if self.deadline_ms is None or not self._may_wait(pause_ms):
                     raise
                 if pause_ms == _FIRST_PAUSE_MS:
-                    _log.warning("the journal failed; trying again until the deadline: %s", error)
+                    self._tell("journal_failing", error=error, then="retry until the deadline")
             await self.sleep(pause_ms)
             pause_ms = min(pause_ms * 2, _LONGEST_PAUSE_MS)
+
+    def _tell(self, what: Notice, **fields: Any) -> None:
+        notices.tell(what, self.now_ms(), **fields)
 
     def _may_wait(self, ms: float) -> bool:
         return self.deadline_ms is None or self.now_ms() + ms <= self.deadline_ms
@@ -191,5 +196,5 @@ class Journaling:
                 await write()
                 return
             except JournalError as error:
-                _log.warning("journal cannot record the outcome of a request yet: %s", error)
+                self._tell("journal_failing", error=error, then="record the outcome of a request later")
             await self.sleep(_LONGEST_PAUSE_MS)
