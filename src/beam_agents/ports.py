@@ -27,6 +27,7 @@ __all__ = [
     "LoadSlot",
     "PastAttempt",
     "Rng",
+    "SetAside",
     "Sleep",
     "StagingSink",
     "current_call",
@@ -41,8 +42,11 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 Decode: TypeAlias = Callable[[bytes], DecodedResponse]
 """Reads a provider's verbatim bytes. Raises `ResponseDecodeError` for bytes without the promised shape."""
 
-DivergencePolicy: TypeAlias = Literal["warn", "strict"]
-"""What to do when an activation asks something else than a run before did at that position: pay and say so, or fail."""
+DivergencePolicy: TypeAlias = Literal["warn", "strict", "rerun"]
+"""What to do when an activation asks something else than a run before did at that position.
+
+`warn`: pay and say so. `strict`: fail. `rerun`: set the rest of that activation's journal aside and start it again.
+"""
 
 InDoubtPolicy: TypeAlias = Literal["repay", "fail", "defer"]
 """What to do when an earlier process died with a request in flight: pay again, fail, or leave it for later."""
@@ -136,8 +140,9 @@ current_call: ContextVar[CallIdentity | None] = ContextVar("beam_agents.current_
 class PastAttempt:
     """An earlier request for the same call.
 
-    `error_type` is empty for an answered one, `Corrupt` where the stored answer is damaged, and `Lost` where the
-    process died without a word. `usage` is known for an answered one that is not the answer that stands.
+    `error_type` is empty for an answered one, `Corrupt` where the stored answer is damaged, `SetAside` where it was
+    given up, and `Lost` where the process died without a word. `usage` is known for an answered one that is not the
+    answer that stands.
     """
 
     ordinal: int
@@ -155,6 +160,20 @@ class PastAttempt:
     def damaged(self) -> bool:
         """Whether it was answered and the stored answer is damaged."""
         return self.outcome == "answered" and self.error_type == "Corrupt"
+
+    @property
+    def set_aside(self) -> bool:
+        """Whether it was answered and the answer was given up."""
+        return self.outcome == "answered" and self.error_type == "SetAside"
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """An answered request whose answer was given up."""
+
+    call: CallIdentity
+    ordinal: int
+    usage: TokenUsage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +233,14 @@ class Journal(Protocol):
 
     async def others_at(self, call: CallIdentity) -> tuple[CallIdentity, ...]:
         """The calls of the same kind that are known at the position of `call` under another id, latest first."""
+        ...
+
+    async def set_aside(self, call: CallIdentity) -> tuple[SetAside, ...]:
+        """Give up every answer at the position of `call` from its step on, those of other kinds included.
+
+        The requests stay on record and their ordinals taken; their calls are answered no more. Gives all that were
+        set aside there, earlier ones included. Idempotent.
+        """
         ...
 
     async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> JournaledAnswer | None:

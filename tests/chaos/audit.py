@@ -96,8 +96,6 @@ def account_of(outputs: Outputs, kept: Iterable[Attempt]) -> dict[str, Attempt]:
 def _of_events(events: Iterable[TraceEvent], billed_as: str) -> Iterator[Attempt]:
     for event in events:
         said = event.attributes
-        if event.event_type != TraceEvent.LLM_CALL:
-            continue
         own = said.get(names.ATTEMPT_ID, "")
         if own and (said[names.BILLED] == "true" or said.get(names.REPLAY) == "journal"):
             spend = billed_as if said[names.BILLED] == "true" or billed_as == "discarded" else "recovered"

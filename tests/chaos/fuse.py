@@ -13,6 +13,7 @@ from beam_agents.ports import (
     Journal,
     JournaledAnswer,
     JournalFinding,
+    SetAside,
     current_call,
 )
 from beam_agents.testing import ManualClock
@@ -83,6 +84,10 @@ class FusedJournal:
     async def others_at(self, call: CallIdentity) -> tuple[CallIdentity, ...]:
         await self._fuse.point("before others_at", may_fail=True)
         return await self._journal.others_at(call)
+
+    async def set_aside(self, call: CallIdentity) -> tuple[SetAside, ...]:
+        await self._fuse.point("before set_aside", may_fail=True)
+        return await self._journal.set_aside(call)
 
     async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> JournaledAnswer | None:
         await self._fuse.point("before record_answer", may_fail=True)

@@ -49,6 +49,7 @@ def files(tmp_path: Path) -> None:
         ([SORT, "--input=good.jsonl", "--prices=none.json"], "none.json cannot be read"),
         ([SORT, "--input=good.jsonl", "--output=traces.jsonl"], "must be three files"),
         ([SORT, "--input=good.jsonl", "--on-in-doubt=hope"], "repay, fail, defer"),
+        ([SORT, "--input=good.jsonl", "--on-divergence=hope"], "warn, strict, rerun"),
         ([SORT, "--input=good.jsonl", "--otlp=ftp://x"], "no exporter for the scheme 'ftp'"),
         ([SORT, "--retry-errors=good.jsonl"], "this is no dead letter"),
     ],

@@ -284,6 +284,30 @@ async def test_other_calls_at_a_position_are_known_latest_first(opened: Open) ->
     assert await journal.others_at(changed) == (CALL,)
 
 
+async def test_answers_set_aside_serve_no_more_and_their_requests_stay(opened: Open) -> None:
+    journal = opened()
+    before = replace(CALL, call_id="b" * 64, step_index=1)
+    step = replace(CALL, call_id="s" * 64, step_index=3, kind="step")
+    failed = replace(CALL, call_id="f" * 64, step_index=4)
+    for call in (before, CALL, step):
+        await journal.record_answer(await granted(journal, call), ANSWER, USAGE)
+    await journal.record_failure(await granted(journal, failed), "failed", "ServerError", 500)
+    for _ in range(2):
+        given_up = await journal.set_aside(replace(CALL, call_id=""))
+        assert {(one.call.call_id, one.ordinal, one.usage) for one in given_up} == {
+            (CALL.call_id, 1, USAGE),
+            (step.call_id, 1, USAGE),
+        }
+    past = PastAttempt(1, "answered", "SetAside")
+    assert past.set_aside
+    assert await journal.find(CALL) == JournalFinding(past=(past,))
+    assert (await journal.find(before)).answer == answer(ANSWER, 1)
+    again = await granted(journal)
+    assert again.ordinal == 2
+    assert await journal.record_answer(again, b"again", None) is None
+    assert (await journal.find(CALL)).answer == answer(b"again", 2)
+
+
 @pytest.mark.parametrize(
     "elsewhere",
     [

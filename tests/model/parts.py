@@ -16,6 +16,7 @@ from beam_agents.ports import (
     JournaledAnswer,
     JournalFinding,
     PastAttempt,
+    SetAside,
 )
 from beam_agents.values import LlmRequest, LlmResponse, TokenUsage
 
@@ -84,6 +85,9 @@ class NoteJournal:
         ordinal = max(self.past[key], default=0) + 1
         self.open[key] = ordinal
         return Intent(call, ordinal)
+
+    async def set_aside(self, call: CallIdentity) -> tuple[SetAside, ...]:
+        raise AssertionError("a facade gives nothing up")
 
     async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> JournaledAnswer | None:
         await self._note("record_answer")

@@ -19,7 +19,7 @@ _RETRY_POLICY = RetryPolicy(max_attempts=4, base_ms=500, max_ms=30_000)
 
 _CHOICES = {
     "on_error": ("dead_letter", "raise"),
-    "on_divergence": ("warn", "strict"),
+    "on_divergence": ("warn", "strict", "rerun"),
     "on_in_doubt": ("repay", "fail", "defer"),
     "commit": ("bundle", "timer"),
     "on_open": ("wait", "dead_letter"),
@@ -50,7 +50,9 @@ class AgentConfig:
         max_tokens_per_activation: token limit of one activation, or `None`.
         on_error: `dead_letter` makes a failed activation a record; `raise` fails the bundle.
         on_in_doubt: what to do when an earlier process died with the request in flight.
-        on_divergence: what to do when an activation runs again and asks something else than the journal knows.
+        on_divergence: what to do when an activation runs again and asks something else than the journal knows:
+            pay and say so (`warn`), make a dead letter (`strict`), or give up what the journal knows of it from there
+            on and start it again, once (`rerun`).
         sequence: takes an event's position from the event; `None` counts events per key.
         namespace: scopes positions and journal records; `None` is the transform's full label.
         commit: `bundle`: what an activation did is committed with its bundle. `timer` is the name of a way that is

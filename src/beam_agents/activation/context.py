@@ -15,9 +15,10 @@ from beam_agents.activation.resources import ModelAccess, Resources
 from beam_agents.activation.staging import ActivationStaging, Position
 from beam_agents.activation.state import decode_state
 from beam_agents.activation.steps import Steps
-from beam_agents.errors import OutputSchemaError
+from beam_agents.errors import DivergenceError, OutputSchemaError
 from beam_agents.model import FacadeResult, LlmFacade, ReplayCache, TokenBudget
 from beam_agents.model.journaling import Journaling
+from beam_agents.ports import CallIdentity, DivergencePolicy, SetAside
 from beam_agents.values import Json, LlmRequest
 
 __all__ = ["AgentContext"]
@@ -31,6 +32,7 @@ class AgentContext:
         seq: position of the event among those of its key.
         state: one JSON value per key; change it in place or assign it.
         outputs: what was emitted so far.
+        diverged_at: under `on_divergence="rerun"`, the first step that asked something else than an earlier run.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class AgentContext:
         *,
         stored_state: bytes,
         deadline_ms: float,
+        on_divergence: DivergencePolicy = "warn",
     ) -> None:
         config = resources.config
         self.entity_key = position.entity_key
@@ -53,6 +56,8 @@ class AgentContext:
         self._staging = staging
         self._cache = cache
         self._deadline_ms = deadline_ms
+        self._on_divergence = on_divergence
+        self.diverged_at: int | None = None
         limit = config.max_tokens_per_activation
         self._budget = None if limit is None else TokenBudget(limit)
         self._facades: dict[int, LlmFacade] = {}
@@ -134,6 +139,17 @@ class AgentContext:
                 request = second_ask(request, error)
         raise AssertionError("unreachable")
 
+    async def set_aside(self) -> tuple[SetAside, ...]:
+        """Give up the journal's answers from the step that diverged on; gives those of models.
+
+        Raises `JournalError`.
+        """
+        journaling, position = self._journaling(), self._position
+        if journaling is None or self.diverged_at is None:
+            return ()
+        place = CallIdentity("", position.entity_key, position.seq, self.diverged_at, scope=position.scope.label)
+        return tuple(one for one in await journaling.set_aside(place) if one.call.kind == "call")
+
     def end(self) -> None:
         """The activation is over: nothing can be asked or emitted any more."""
         self._over = True
@@ -144,14 +160,18 @@ class AgentContext:
         facade, step = self._facade(access), self._take_step()
 
         async def ask() -> FacadeResult:
-            return await facade.complete(
-                request,
-                entity_key=self.entity_key,
-                seq=self.seq,
-                step_index=step,
-                output_schema=output_schema,
-                sample=sample,
-            )
+            try:
+                return await facade.complete(
+                    request,
+                    entity_key=self.entity_key,
+                    seq=self.seq,
+                    step_index=step,
+                    output_schema=output_schema,
+                    sample=sample,
+                )
+            except DivergenceError:
+                self._note_divergence(step)
+                raise
 
         try:
             return await ask()
@@ -167,6 +187,11 @@ class AgentContext:
                 except Exception as error:
                     if not self._waits_for(access, error):
                         raise
+
+    def _note_divergence(self, step: int) -> None:
+        if self._on_divergence == "rerun":
+            self.diverged_at = step if self.diverged_at is None else min(step, self.diverged_at)
+            self.end()
 
     def _waits_for(self, access: ModelAccess, error: Exception) -> bool:
         return self._resources.config.on_open == "wait" and access.gate.holds_back(error)
@@ -189,7 +214,7 @@ class AgentContext:
                 budget=self._budget,
                 deadline_ms=self._deadline_ms,
                 on_in_doubt=config.on_in_doubt,
-                on_divergence=config.on_divergence,
+                on_divergence=self._on_divergence,
                 scope=self._position.scope.label,
                 load=access.load,
             )

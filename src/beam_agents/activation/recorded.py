@@ -29,6 +29,7 @@ from beam_agents.ports import (
     JournaledAnswer,
     JournalFinding,
     PastAttempt,
+    SetAside,
 )
 from beam_agents.values import TokenUsage
 
@@ -106,6 +107,10 @@ class RecordedJournal:
     async def others_at(self, call: CallIdentity) -> tuple[CallIdentity, ...]:
         """See `Journal.others_at`."""
         return tuple(dict.fromkeys(record.call for record in self._at_step(call) if record.call != call))
+
+    async def set_aside(self, call: CallIdentity) -> tuple[SetAside, ...]:
+        """Never reached: a replay starts no activation again."""
+        _refuse(call)
 
     async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> JournaledAnswer | None:
         """Never reached: no intent is granted."""

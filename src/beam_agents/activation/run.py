@@ -13,9 +13,10 @@ from beam_agents.activation.dead_letter import DeadLetter
 from beam_agents.activation.resources import Resources
 from beam_agents.activation.staging import ActivationStaging, Position
 from beam_agents.activation.state import encode_state
-from beam_agents.errors import ActivationTimeout, JournalOpenError
+from beam_agents.errors import ActivationTimeout, JournalError, JournalOpenError
 from beam_agents.model import ReplayCache
 from beam_agents.notices import notices
+from beam_agents.ports import DivergencePolicy
 from beam_agents.proto import TraceEvent
 from beam_agents.values import TokenUsage
 
@@ -101,37 +102,81 @@ async def run_activation(activation: Activation, resources: Resources) -> Outcom
 
     The deadline is hard: an agent that is not through by then is cancelled; one that does not heed even that
     is left behind, and its context serves it no more.
+
+    Under `on_divergence="rerun"` an activation that asks something else than an earlier run is started again, once
+    and within the same deadline; of its first start nothing is staged.
     """
-    position, config = activation.position, resources.config
-    staging = ActivationStaging(position)
     start_ms = resources.now_ms()
+    run = _Run(activation, resources, start_ms, ActivationStaging(activation.position))
+    ended = await run.to_its_end(resources.config.on_divergence)
+    if run.ctx is not None and run.ctx.diverged_at is not None:
+        try:
+            given_up = await run.ctx.set_aside()
+        except JournalError as error:
+            return run.dead(error)
+        run = _Run(activation, resources, start_ms, ActivationStaging(activation.position, given_up))
+        ended = await run.to_its_end("warn")
+    return ended if isinstance(ended, Outcome) else run.dead(ended)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One start of the agent."""
+
+    activation: Activation
+    resources: Resources
+    start_ms: int
+    staging: ActivationStaging
     ctx: AgentContext | None = None
-    try:
-        cache = ReplayCache(activation.cache or None, now_ms=resources.now_ms)
-        ctx = AgentContext(
-            position,
-            resources,
-            staging,
+
+    async def to_its_end(self, on_divergence: DivergencePolicy) -> Outcome | BaseException:
+        """Run the agent; gives what it committed, or what made it fail."""
+        try:
+            cache = self._cache()
+            ctx = self.ctx = self._context(cache, on_divergence)
+            error = await _run_agent(self.activation, ctx, self._left_s())
+            return self._committed(ctx, cache) if error is None else error
+        except Exception as failure:
+            return failure
+        finally:
+            self.staging.seal()
+            if self.ctx is not None:
+                self.ctx.end()
+
+    def dead(self, error: BaseException) -> Outcome:
+        """What comes of a run that `error` ended."""
+        activation, staging, end_ms = self.activation, self.staging, self.resources.now_ms()
+        position = activation.position
+        events = (staging.activation_event(position, self.start_ms, end_ms, error), *staging.events)
+        letter = DeadLetter.of(position, activation.event, error, events, start_ms=self.start_ms, end_ms=end_ms)
+        return _dead(activation, letter, error, self.resources)
+
+    def _cache(self) -> ReplayCache:
+        cache = ReplayCache(self.activation.cache or None, now_ms=self.resources.now_ms)
+        for one in self.staging.set_aside:
+            cache.forget(one.call.call_id)
+        return cache
+
+    def _context(self, cache: ReplayCache, on_divergence: DivergencePolicy) -> AgentContext:
+        return AgentContext(
+            self.activation.position,
+            self.resources,
+            self.staging,
             cache,
-            stored_state=activation.state,
-            deadline_ms=start_ms + config.activation_timeout_s * 1000,
+            stored_state=self.activation.state,
+            deadline_ms=self.start_ms + self.resources.config.activation_timeout_s * 1000,
+            on_divergence=on_divergence,
         )
-        error = await _run_agent(activation, ctx, config.activation_timeout_s)
-        if error is None:
-            state = encode_state(ctx.state)
-            blob = cache.to_blob() if config.sequence is not None else activation.cache
-            event = staging.activation_event(position, start_ms, resources.now_ms(), None)
-            return Outcome(position, tuple(ctx.outputs), (event, *staging.events), staging.usage, state, blob)
-    except Exception as failure:
-        error = failure
-    finally:
-        staging.seal()
-        if ctx is not None:
-            ctx.end()
-    end_ms = resources.now_ms()
-    events = (staging.activation_event(position, start_ms, end_ms, error), *staging.events)
-    letter = DeadLetter.of(position, activation.event, error, events, start_ms=start_ms, end_ms=end_ms)
-    return _dead(activation, letter, error, resources)
+
+    def _left_s(self) -> float:
+        return self.resources.config.activation_timeout_s - (self.resources.now_ms() - self.start_ms) / 1000
+
+    def _committed(self, ctx: AgentContext, cache: ReplayCache) -> Outcome:
+        position, staging = self.activation.position, self.staging
+        state = encode_state(ctx.state)
+        blob = cache.to_blob() if self.resources.config.sequence is not None else self.activation.cache
+        event = staging.activation_event(position, self.start_ms, self.resources.now_ms(), None)
+        return Outcome(position, tuple(ctx.outputs), (event, *staging.events), staging.usage, state, blob)
 
 
 def _dead(activation: Activation, letter: DeadLetter, error: BaseException, resources: Resources) -> Outcome:

@@ -26,11 +26,9 @@ class CallSpend(NamedTuple):
 
 
 def discarded_calls(events: Iterable[TraceEvent]) -> tuple[CallSpend, ...]:
-    """Every request that a failed activation made or built on, each once."""
+    """Every request that a failed activation made, built on or gave up, each once."""
     spent: dict[str, CallSpend] = {}
     for event in events:
-        if event.event_type != TraceEvent.LLM_CALL:
-            continue
         found = event.attributes
         for logged in orjson.loads(found.get(names.ATTEMPT_LOG, "[]")):
             spent.setdefault(logged["id"], _logged(logged))

@@ -6,7 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from hashlib import sha256
 
+import orjson
+
 from beam_agents import attributes as names
+from beam_agents.ports import SetAside
 from beam_agents.proto import TraceEvent
 from beam_agents.values import TokenUsage
 
@@ -50,12 +53,14 @@ class ActivationStaging:
     """Collects events and billed usage of one activation; a `StagingSink`.
 
     Stamps trace id, span id and parent onto every event: pure functions of position, step and, where one step
-    was asked more than once, of how often. Takes nothing more once sealed.
+    was asked more than once, of how often. Takes nothing more once sealed. `set_aside` are answered requests of earlier
+    runs that this one gave up.
     """
 
-    __slots__ = ("_events", "_sealed", "_seen", "_span_id", "_trace_id", "usage")
+    __slots__ = ("_events", "_sealed", "_seen", "_span_id", "_trace_id", "set_aside", "usage")
 
-    def __init__(self, position: Position) -> None:
+    def __init__(self, position: Position, set_aside: tuple[SetAside, ...] = ()) -> None:
+        self.set_aside = set_aside
         self._trace_id = position.trace_id
         self._span_id = _span_id(self._trace_id, "activation")
         self._events: list[TraceEvent] = []
@@ -105,6 +110,8 @@ class ActivationStaging:
         found = {names.OUTCOME: "committed" if error is None else "dead_letter"}
         if error is not None:
             found[names.ERROR_TYPE] = type(error).__name__
+        if self.set_aside:
+            found[names.ATTEMPT_LOG] = orjson.dumps([_logged(one) for one in self.set_aside]).decode()
         return TraceEvent(
             trace_id=self._trace_id,
             span_id=self._span_id,
@@ -115,6 +122,18 @@ class ActivationStaging:
             start_ms=start_ms,
             end_ms=end_ms,
         )
+
+
+def _logged(one: SetAside) -> dict[str, object]:
+    logged: dict[str, object] = {
+        "id": one.call.attempt_id(one.ordinal),
+        "outcome": "answered",
+        "error": "SetAside",
+        "model": one.call.model_id,
+    }
+    if one.usage is not None:
+        logged |= {"input_tokens": one.usage.prompt_tokens, "output_tokens": one.usage.completion_tokens}
+    return logged
 
 
 def _span_id(trace_id: bytes, name: str) -> bytes:

@@ -71,6 +71,7 @@ class RunAccount:
         with self._lock:
             if event.event_type == TraceEvent.ACTIVATION:
                 self.committed += 1
+                self.account.add_set_aside(CallFacts.of(event))
             elif event.event_type == TraceEvent.LLM_CALL:
                 self._add_call(CallFacts.of(event), committed=True)
 
@@ -83,6 +84,8 @@ class RunAccount:
             for event in letter.trace_events:
                 if event.event_type == TraceEvent.LLM_CALL:
                     self._add_call(CallFacts.of(event), committed=False)
+                else:
+                    self.account.add_set_aside(CallFacts.of(event))
 
     def _add_call(self, call: CallFacts, *, committed: bool) -> None:
         paid: Paid = self.account.add_call(call, committed=committed)

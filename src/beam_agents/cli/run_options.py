@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from beam_agents.cli.events import Format
-from beam_agents.ports import InDoubtPolicy
+from beam_agents.ports import DivergencePolicy, InDoubtPolicy
 
 __all__ = ["NO_JOURNAL", "RunOptions"]
 
@@ -36,6 +36,7 @@ class RunOptions:
     timeout_s: float = 300.0
     max_attempts: int = 6
     on_in_doubt: InDoubtPolicy = "repay"
+    on_divergence: DivergencePolicy = "warn"
     max_errors: int = 0
     prices: str | None = None
     otlp: str | None = None

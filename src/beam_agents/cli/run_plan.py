@@ -97,6 +97,7 @@ def _config(options: RunOptions, namespace: str, sequence: Any) -> AgentConfig:
                 max_in_flight=options.max_in_flight,
                 activation_timeout_s=options.timeout_s,
                 on_in_doubt=options.on_in_doubt,
+                on_divergence=options.on_divergence,
                 sequence=sequence,
                 namespace=namespace,
             )

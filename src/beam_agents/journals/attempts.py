@@ -14,6 +14,7 @@ __all__ = [
     "CORRUPT",
     "INTENT",
     "LOST",
+    "SET_ASIDE",
     "AttemptRow",
     "Ending",
     "State",
@@ -35,6 +36,9 @@ LOST = "Lost"
 
 CORRUPT = "Corrupt"
 """Error type of an answered request whose stored answer is damaged."""
+
+SET_ASIDE = "SetAside"
+"""Error type of an answered request whose answer was given up, because its activation took another way."""
 
 
 class AttemptRow(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from beam_agents.journals.attempts import CORRUPT, INTENT, LOST, AttemptRow, Ending
+from beam_agents.journals.attempts import INTENT, LOST, AttemptRow, Ending
 from beam_agents.journals.ownership import Heartbeat, Session
 from beam_agents.journals.record import PruneReport
 from beam_agents.journals.stored import Opening, Rows
@@ -159,13 +159,13 @@ class MemoryStore:
                 attempt.ended_ms = self._now_ms()
             return attempt.row.stored is not None
 
-    async def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None) -> None:
+    async def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None, error_type: str) -> None:
         """See `AttemptStore.condemn`."""
         self._session.check()
         with self._shelf.lock:
             for attempt in self._shelf.calls.get(_key(call), ()):
                 if attempt.row.ordinal == ordinal and attempt.row.digest == digest:
-                    attempt.row = attempt.row._replace(stored=None, error_type=CORRUPT)
+                    attempt.row = attempt.row._replace(stored=None, error_type=error_type)
 
     async def aclose(self) -> None:
         """Give up the lease. What was recorded stays for the next one to open the same name."""

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import NoReturn, Protocol, TypeAlias
 
 from beam_agents.errors import JournalError
-from beam_agents.journals.attempts import CORRUPT, INTENT, LOST, AttemptRow, Ending, load_usage
+from beam_agents.journals.attempts import CORRUPT, INTENT, LOST, SET_ASIDE, AttemptRow, Ending, load_usage
 from beam_agents.journals.record import JournalReader, JournalRecord, PruneReport, RecordFilter
 from beam_agents.journals.uri import JournalUri
 from beam_agents.journals.vault import Vault
@@ -21,6 +21,7 @@ from beam_agents.ports import (
     JournaledAnswer,
     JournalFinding,
     PastAttempt,
+    SetAside,
 )
 from beam_agents.values import TokenUsage
 
@@ -74,8 +75,8 @@ class AttemptStore(Protocol):
         """
         ...
 
-    def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None) -> Awaitable[None]:
-        """Drop the damaged bytes of an answer that carries `digest`; the row stays, answered and corrupt."""
+    def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None, error_type: str) -> Awaitable[None]:
+        """Drop the bytes of an answer that carries `digest`; the row stays, answered, with `error_type`."""
         ...
 
     async def aclose(self) -> None: ...
@@ -119,6 +120,12 @@ class StoredJournal:
         others = {each.call_id: each for each in found if (each.kind, each.step_index) == step}
         return tuple(each for call_id, each in others.items() if call_id != call.call_id)
 
+    async def set_aside(self, call: CallIdentity) -> tuple[SetAside, ...]:
+        """See `Journal.set_aside`."""
+        found = await self._store.at_position(call)
+        calls = {each.call_id: each for each in found if each.step_index >= call.step_index}
+        return tuple([one for each in calls.values() for one in await self._given_up(each)])
+
     async def record_answer(self, intent: Intent, response: bytes, usage: TokenUsage | None) -> JournaledAnswer | None:
         """See `Journal.record_answer`."""
         ending = self._vault.answer(intent.call, intent.ordinal, response, usage)
@@ -159,7 +166,15 @@ class StoredJournal:
     async def _condemn_damaged(self, call: CallIdentity, rows: Rows) -> None:
         for row in rows:
             if row.stored is not None:
-                await self._store.condemn(call, row.ordinal, row.digest)
+                await self._store.condemn(call, row.ordinal, row.digest, CORRUPT)
+
+    async def _given_up(self, call: CallIdentity) -> list[SetAside]:
+        rows = await self._store.read(call)
+        for row in rows:
+            if row.stored is not None:
+                await self._store.condemn(call, row.ordinal, row.digest, SET_ASIDE)
+        given_up = [row for row in rows if row.stored is not None or row.error_type == SET_ASIDE]
+        return [SetAside(call, row.ordinal, load_usage(row.usage)) for row in given_up]
 
     def _finding(self, call: CallIdentity, rows: Rows) -> JournalFinding:
         if not rows:

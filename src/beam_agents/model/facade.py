@@ -269,7 +269,7 @@ class LlmFacade:
         if finding.answer is None:
             if any(one.damaged for one in finding.past):
                 record.replay = "corrupt"
-            if not finding.past and not record.attempts:
+            if not record.attempts and all(one.set_aside for one in finding.past):
                 await self._note_divergence(call, record, journaling)
             return None
         record.replay, record.answered_by = "journal", finding.answer.ordinal

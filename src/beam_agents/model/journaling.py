@@ -21,6 +21,7 @@ from beam_agents.ports import (
     Journal,
     JournaledAnswer,
     JournalFinding,
+    SetAside,
     Sleep,
 )
 from beam_agents.values import LlmResponse, TokenUsage
@@ -104,6 +105,10 @@ class Journaling:
             if self.on_divergence != "warn":
                 raise DivergenceError(changed)
         return changed
+
+    async def set_aside(self, call: CallIdentity) -> tuple[SetAside, ...]:
+        """Give up every answer at the position of `call` from its step on. Raises `JournalError`."""
+        return await self._insist(lambda: self.journal.set_aside(call))
 
     async def begin(self, call: CallIdentity, known: int) -> Intent | JournalFinding:
         """A durable intent, or what came first: then look up again. Raises `JournalError`: then nothing may be sent.

@@ -102,6 +102,12 @@ class ReplayCache:
         self._evict()
         self.dirty = True
 
+    def forget(self, key: str) -> None:
+        """Drop the entry of `key`, if there is one."""
+        if key in self._entries:
+            self._remove(key)
+            self.dirty = True
+
     def to_blob(self) -> bytes:
         """The cache as a serialized `LlmCacheBlob`, least recently used first."""
         blob = LlmCacheBlob(state_schema_version=_SCHEMA_VERSION, total_response_bytes=self._response_bytes)

@@ -8,7 +8,7 @@ million at a million requests.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 
@@ -86,6 +86,12 @@ class Account:
         if call.stored:
             self.saved.setdefault(call.replay, Tally()).add(paid)
         return paid
+
+    def add_set_aside(self, activation: CallFacts) -> None:
+        """Book the answered requests of earlier runs that an ACTIVATION event says were given up."""
+        for logged in activation.log:
+            paid = self._paid(replace(activation, model=logged.model), logged.usage)
+            self.add_request(activation.trace_id, logged.attempt_id, SpendClass.DISCARDED, logged.model, paid)
 
     def add_request(
         self, trace_id: bytes, attempt_id: str, spend: SpendClass | None, model: str = "", paid: Paid | None = None

@@ -27,6 +27,7 @@ class LoggedAttempt:
     error: str = ""
     status: int | None = None
     usage: TokenUsage | None = None
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,4 +145,5 @@ def _logged(entry: Mapping[str, object]) -> LoggedAttempt:
         str(entry.get("error", "")),
         status if isinstance(status, int) else None,
         TokenUsage(read, written, read + written) if isinstance(read, int) and isinstance(written, int) else None,
+        str(entry.get("model", "")),
     )

@@ -57,6 +57,7 @@ class Gathering:
             self._span(event.start_ms, event.end_ms)
             self.activation_time.add(event.end_ms - event.start_ms)
             self.activations.add_activation(event)
+            self.account.add_set_aside(CallFacts.of(event))
         else:
             self.other_events += 1
 
@@ -65,6 +66,8 @@ class Gathering:
         for event in letter.events:
             if event.event_type == TraceEvent.LLM_CALL:
                 self._add_call(CallFacts.of(event), committed=False)
+            else:
+                self.account.add_set_aside(CallFacts.of(event))
         identity = letter.trace_id or repr((letter.scope, letter.entity_key, letter.seq)).encode()
         for call in letter.calls:
             if call.spend in tuple(SpendClass):

@@ -69,6 +69,13 @@ def run(
             help="What to do when an earlier run died with this very request in flight: repay, fail or defer."
         ),
     ] = "repay",
+    on_divergence: Annotated[
+        str,
+        typer.Option(
+            help="What to do when an event asks something else than an earlier run: warn (pay for it), strict (make a "
+            "dead letter) or rerun (start it again, paying from there on)."
+        ),
+    ] = "warn",
     max_errors: Annotated[int, typer.Option(help="Dead letters that still count as success.")] = 0,
     prices: Annotated[str | None, typer.Option(help="JSON file with prices of your own.")] = None,
     quiet: Annotated[
@@ -107,6 +114,7 @@ def run(
                 timeout_s=timeout,
                 max_attempts=max_attempts,
                 on_in_doubt=one_of("--on-in-doubt", on_in_doubt, ("repay", "fail", "defer")) or "repay",
+                on_divergence=one_of("--on-divergence", on_divergence, ("warn", "strict", "rerun")) or "warn",
                 max_errors=max_errors,
                 prices=prices,
                 otlp=otlp,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from beam_agents.journals.attempts import CORRUPT, LOST
+from beam_agents.journals.attempts import LOST
 
 __all__ = [
     "BEAT",
@@ -120,7 +120,7 @@ RETURNING response IS NOT NULL
 """
 
 CONDEMN = f"""
-UPDATE {{s}}.attempts SET response = NULL, error_type = '{CORRUPT}'
+UPDATE {{s}}.attempts SET response = NULL, error_type = %(error_type)s
 WHERE {_CALL} AND ordinal = %(ordinal)s AND digest IS NOT DISTINCT FROM %(digest)s RETURNING ordinal
 """
 

@@ -73,10 +73,10 @@ class PostgresqlStore:
         told |= {"session": self._session.id, "owner": self._session.owner}
         return (True,) in await self._writes.submit(Statement(statements.FINISH, told, _order(intent.call)))
 
-    async def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None) -> None:
+    async def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None, error_type: str) -> None:
         """See `AttemptStore.condemn`."""
         self._session.check()
-        told = _key(call) | {"ordinal": ordinal, "digest": digest}
+        told = _key(call) | {"ordinal": ordinal, "digest": digest, "error_type": error_type}
         await self._writes.submit(Statement(statements.CONDEMN, told, _order(call)))
 
     async def aclose(self) -> None:

@@ -8,7 +8,7 @@ to the server's time of expiry in milliseconds. KEYS are always: the call, the l
 
 from __future__ import annotations
 
-from beam_agents.journals.attempts import CORRUPT, LOST
+from beam_agents.journals.attempts import LOST
 
 __all__ = ["SCRIPTS"]
 
@@ -99,11 +99,11 @@ keep(ttl)
 return redis.call('HEXISTS', call, i .. ':response')
 """
 
-_CONDEMN = f"""
-local i, digest = ARGV[1], ARGV[2]
+_CONDEMN = """
+local i, digest, error = ARGV[1], ARGV[2], ARGV[3]
 if get(i, 'digest') == digest then
     redis.call('HDEL', call, i .. ':response')
-    redis.call('HSET', call, i .. ':error', '{CORRUPT}')
+    redis.call('HSET', call, i .. ':error', error)
 end
 return 1
 """

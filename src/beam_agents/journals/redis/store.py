@@ -74,10 +74,10 @@ class RedisStore:
         )
         return bool(await self._batcher.submit(Command("finish", self._link.keys(intent.call), arguments)))
 
-    async def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None) -> None:
+    async def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None, error_type: str) -> None:
         """See `AttemptStore.condemn`."""
         self._session.check()
-        await self._batcher.submit(Command("condemn", self._link.keys(call), (ordinal, digest or b"")))
+        await self._batcher.submit(Command("condemn", self._link.keys(call), (ordinal, digest or b"", error_type)))
 
     async def aclose(self) -> None:
         """See `Journal.aclose`."""

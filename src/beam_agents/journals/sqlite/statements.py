@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from beam_agents.journals.attempts import CORRUPT, LOST, Ending, dump_fingerprint
+from beam_agents.journals.attempts import LOST, Ending, dump_fingerprint
 from beam_agents.ports import CallIdentity
 
 __all__ = [
@@ -58,8 +58,8 @@ WHERE scope = ? AND call_id = ? AND ordinal = ? AND (state = 'intent' OR error_t
 
 _STANDS = "SELECT 1 FROM attempts WHERE scope = ? AND call_id = ? AND ordinal = ? AND response IS NOT NULL"
 
-_CONDEMN = f"""
-UPDATE attempts SET response = NULL, error_type = '{CORRUPT}'
+_CONDEMN = """
+UPDATE attempts SET response = NULL, error_type = ?
 WHERE scope = ? AND call_id = ? AND ordinal = ? AND digest IS ?
 """
 
@@ -102,9 +102,11 @@ def stands(connection: sqlite3.Connection, call: CallIdentity, ordinal: int) -> 
     return connection.execute(_STANDS, (call.scope, call.call_id, ordinal)).fetchone() is not None
 
 
-def condemn(connection: sqlite3.Connection, call: CallIdentity, ordinal: int, digest: bytes | None) -> None:
-    """Drop the damaged bytes of an answer."""
-    connection.execute(_CONDEMN, (call.scope, call.call_id, ordinal, digest))
+def condemn(
+    connection: sqlite3.Connection, call: CallIdentity, ordinal: int, digest: bytes | None, error_type: str
+) -> None:
+    """Drop the bytes of an answer."""
+    connection.execute(_CONDEMN, (error_type, call.scope, call.call_id, ordinal, digest))
 
 
 def withdraw(connection: sqlite3.Connection, call: CallIdentity, ordinal: int) -> None:

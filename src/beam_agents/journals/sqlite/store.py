@@ -72,10 +72,11 @@ class SqliteStore:
         self._session.check()
         return self._writer.submit(partial(self._finish, intent, ending))
 
-    def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None) -> asyncio.Future[None]:
+    def condemn(self, call: CallIdentity, ordinal: int, digest: bytes | None, error_type: str) -> asyncio.Future[None]:
         """See `AttemptStore.condemn`."""
         self._session.check()
-        return self._writer.submit(partial(statements.condemn, call=call, ordinal=ordinal, digest=digest))
+        condemned = partial(statements.condemn, call=call, ordinal=ordinal, digest=digest, error_type=error_type)
+        return self._writer.submit(condemned)
 
     async def aclose(self) -> None:
         """See `Journal.aclose`."""
