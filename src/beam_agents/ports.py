@@ -26,6 +26,7 @@ __all__ = [
     "LoadControl",
     "LoadSlot",
     "PastAttempt",
+    "PreparingClient",
     "Rng",
     "SetAside",
     "Sleep",
@@ -71,6 +72,14 @@ class LLMClient(Protocol):
     """
 
     async def complete(self, request: LlmRequest) -> LlmResponse: ...
+
+
+class PreparingClient(LLMClient, Protocol):
+    """A client that can tell apart what fails before a request leaves: that is no attempt, and not journaled."""
+
+    async def prepare(self, request: LlmRequest) -> Callable[[], Awaitable[LlmResponse]]:
+        """What sends `request`, once, when it is called. Whatever this raises ends the call: nothing was sent."""
+        ...
 
 
 class LoadSlot(Protocol):

@@ -189,3 +189,22 @@ def test_another_runner_writes_the_same_files(beam_agents: Command, tickets: Pat
 def _heed_ctrl_c() -> None:
     """A process started in the background may ignore Ctrl-C, and its children with it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_a_schema_that_cannot_be_asked_for_is_told_before_anything_runs(
+    beam_agents: Command, tickets: Path, proxy: CountingProxy
+) -> None:
+    ran = beam_agents(*arguments(tickets, proxy, agent="tag"))
+    assert "Warning: asking for Tagged will fail before anything is sent: openai cannot" in ran.stderr
+    assert ran.returncode == 1
+    closing = json.loads(ran.stdout)
+    assert (closing["requests"], list(closing["dead_letters"].values())) == (0, [6])
+    assert proxy.count.requests == 0
+
+
+def test_structured_output_prompt_writes_the_schema_into_the_prompt(
+    beam_agents: Command, tickets: Path, proxy: CountingProxy
+) -> None:
+    ran = beam_agents(*arguments(tickets, proxy, "--structured-output=prompt", agent="tag"))
+    assert "Warning" not in ran.stderr
+    assert proxy.count.requests == 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from beam_agents.errors import SchemaNotExpressibleError
 from beam_agents.values import LlmRequest
@@ -16,6 +16,10 @@ from tests.servers.raw_tcp import RawServer, answer
 class Verdict(BaseModel):
     label: str
     score: float = 0.0
+
+
+class Vast(BaseModel):
+    atoms: int = Field(le=10**30)
 
 
 class Tags(BaseModel):
@@ -105,3 +109,8 @@ async def test_json_without_a_schema_is_refused_where_the_wire_has_no_such_mode(
 def test_an_unknown_mode_is_refused_at_once(wire: Wire):
     with pytest.raises(ValueError, match="structured_output"):
         wire.client("http://127.0.0.1:1", structured_output="maybe")
+
+
+@pytest.mark.parametrize("mode", ["native", "prompt"])
+async def test_a_bound_beyond_64_bits_reaches_the_wire_or_the_words(wire: Wire, mode: str):
+    assert str(10**30) in str(await sent(wire, Vast, structured_output=mode))

@@ -6,8 +6,16 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from beam_agents.errors import ProviderError, ProviderRequestError, ResponseDecodeError
+from beam_agents.errors import (
+    ProviderError,
+    ProviderRequestError,
+    ResponseDecodeError,
+    SchemaNotExpressibleError,
+    ServerError,
+)
+from beam_agents.providers import AnthropicClient
 from tests.providers.agents import Advice, Bench, weather_agent
 from tests.providers.wires import Wire
 from tests.servers import raw_tcp
@@ -114,3 +122,55 @@ async def test_the_wait_is_at_least_what_the_endpoint_asked_for(wire: Wire):
         await bench.client.aclose()
     (waited,) = bench.sleep.delays
     assert waited >= 7000
+
+
+class AnyValue(BaseModel):
+    value: Any
+
+
+HI = [{"role": "user", "content": "hi"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "asked", "expected"),
+    [
+        ("no key", {"api_key": None, "api_key_env": "UNSET"}, {}, ProviderRequestError),
+        ("a role of its own", {}, {"messages": [{"role": "poet", "content": "x"}]}, ValueError),
+        ("a schema that cannot be asked for", {}, {"output_schema": AnyValue}, SchemaNotExpressibleError),
+        ("a parameter that the request sets", {}, {"stream": True}, ValueError),
+    ],
+)
+async def test_what_fails_before_a_request_leaves_is_no_attempt(kind: str, options: Any, asked: Any, expected: type):
+    with RawServer(lambda request: answer({})) as server:
+        bench = Bench(AnthropicClient(base_url=server.url, **options))
+        with pytest.raises(expected):
+            await bench.complete(**{"messages": HI, **asked})
+    assert bench.traced_attempts == [0]
+    assert "beam_agents.attempt_log" not in bench.sink.trace_events[0].attributes
+    assert server.received == []
+
+
+async def test_an_async_key_that_fails_is_no_attempt_and_not_retried(wire: Wire):
+    async def token() -> str:
+        raise ServerError(503)
+
+    bench = Bench(wire.client("http://127.0.0.1:9", api_key=token))
+    with pytest.raises(ServerError):
+        await bench.complete(HI)
+    assert bench.traced_attempts == [0]
+
+
+async def test_a_client_with_a_complete_of_its_own_is_called_by_it(wire: Wire):
+    called: list[str] = []
+
+    class Watched(type(wire.client("http://127.0.0.1:9"))):  # type: ignore[misc]
+        async def complete(self, request: Any) -> Any:
+            called.append(request.model_id)
+            return await super().complete(request)
+
+    with RawServer(lambda request: answer(wire.answer("ok"))) as server:
+        bench = Bench(Watched(base_url=server.url))
+        await bench.complete(HI)
+        await bench.client.aclose()
+    assert called == ["test-model"]
+    assert bench.traced_attempts == [1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,11 +12,10 @@ import orjson
 from pydantic import BaseModel
 
 from beam_agents.activation.asking import Messages
-from beam_agents.activation.config import AgentConfig
 from beam_agents.activation.context import AgentContext
 from beam_agents.model import FacadeResult
 
-__all__ = ["Completion", "element_key", "require_expressible"]
+__all__ = ["Completion", "element_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +52,3 @@ def element_key(element: Any) -> bytes:
     except TypeError:
         told = pickle.dumps(element, protocol=4)
     return sha256(told).digest()
-
-
-def require_expressible(output_schema: type[BaseModel] | None, config: AgentConfig) -> None:
-    """Raises `SchemaNotExpressibleError` when the configured vendor cannot be asked for `output_schema`.
-
-    For a pipeline's construction, before anything is paid. A `provider` of your own is not looked at.
-    """
-    if output_schema is not None and config.model is not None:
-        preflight = importlib.import_module("beam_agents.providers.preflight")
-        preflight.require_expressible(output_schema, config.model)

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
+from beam_agents.activation.preflight import require_expressible
 from beam_agents.model import RetryPolicy
 from beam_agents.ports import Decode, DivergencePolicy, InDoubtPolicy, LLMClient
 
@@ -23,6 +26,7 @@ _CHOICES = {
     "on_in_doubt": ("repay", "fail", "defer"),
     "commit": ("bundle", "timer"),
     "on_open": ("wait", "dead_letter"),
+    "structured_output": ("native", "prompt"),
 }
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
 _URL = re.compile(r"https?://[^\s/?#]+\S*", re.IGNORECASE)
@@ -66,10 +70,14 @@ class AgentConfig:
             it fails with its last error. `None` leaves retries to `retry_policy` alone.
         state_ttl_s: seconds of event time after a key's last event at which its state, position included, is
             forgotten; `None` keeps it. Choose more than the journal's own time to live.
+        structured_output: `native` asks for output schemas by the feature of `model`'s vendor; `prompt` writes them
+            into the prompt, for endpoints without it.
+        output_schemas: Pydantic models that the agent will ask for. What the vendor cannot be asked for fails here.
         identity: names this configuration in worker processes; survives pickling.
 
     Raises:
         ValueError: when a field has no sensible value; the message names field and value.
+        SchemaNotExpressibleError: when the vendor cannot be asked for one of `output_schemas`.
     """
 
     model: str | None = None
@@ -97,6 +105,8 @@ class AgentConfig:
     retry_budget: float | None = None
     on_divergence: DivergencePolicy = "warn"
     state_ttl_s: float | None = None
+    structured_output: Literal["native", "prompt"] = "native"
+    output_schemas: tuple[type[BaseModel], ...] = ()
     identity: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -111,6 +121,7 @@ class AgentConfig:
                 "commit='timer' is not available in this version: a slow call holds back the commit of its bundle, "
                 "not of its key alone; use commit='bundle' and short deadlines (activation_timeout_s)"
             )
+        self._check_schemas()
         if self.sequence is not None and not callable(self.sequence):
             raise ValueError(f"sequence must take an event and return its position, but is {self.sequence!r}")
         if self.breaker_threshold <= self.retry_policy.max_attempts:
@@ -140,9 +151,15 @@ class AgentConfig:
             )
         if not callable(self.decode):
             raise ValueError(f"decode must read the bytes of the provider's answers, but is {self.decode!r}")
-        for name in ("base_url", "api_key_env"):
-            if getattr(self, name) is not None:
+        for name, left_out in (("base_url", None), ("api_key_env", None), ("structured_output", "native")):
+            if getattr(self, name) != left_out:
                 raise ValueError(f"{name}={getattr(self, name)!r} has no effect on provider; give it to the factory")
+
+    def _check_schemas(self) -> None:
+        if not isinstance(self.output_schemas, tuple):
+            raise ValueError(f"output_schemas must be a tuple of Pydantic models, not {self.output_schemas!r}")
+        for schema in self.output_schemas:
+            require_expressible(schema, self)
 
     def _check_numbers(self) -> None:
         if not isinstance(self.retry_policy, RetryPolicy):

@@ -6,7 +6,7 @@ import importlib
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -98,17 +98,24 @@ class Resources:
     def _access(self, name: str | None) -> ModelAccess:
         config = self.config
         if config.model is None:
-            client: Any = _shared(self.loop, ("provider", config.identity), config.provider or _no_provider)
+            make = config.provider or _no_provider
+            client: Any = _shared(self.loop, ("provider", config.identity), lambda: _on_clock(make(), self.now_ms))
             return self._over(client, config.decode, name or getattr(client, "model_id", None) or "default")
         vendor, _, default = config.model.partition(":")
         other, _, model_id = (name or config.model).partition(":")
         if name is not None and not (model_id and _is_vendor(other)):
             other, model_id = vendor, name
-        base_url, key = (config.base_url, config.api_key_env) if other == vendor else (None, None)
+        options: dict[str, str | None] = {}
+        if other == vendor:
+            options = {
+                "base_url": config.base_url,
+                "api_key_env": config.api_key_env,
+                "structured_output": config.structured_output,
+            }
         client = _shared(
             self.loop,
-            ("vendor", other, base_url, key),
-            lambda: _load_provider(f"{other}:{model_id or default}", base_url, key),
+            ("vendor", other, *options.items()),
+            lambda: _on_clock(_load_provider(f"{other}:{model_id or default}", options), self.now_ms),
         )
         return self._over(client, client.decode, model_id)
 
@@ -190,9 +197,15 @@ def _open_journal(uri: str, now_ms: Clock) -> Journal:
     return journal
 
 
-def _load_provider(spec: str, base_url: str | None, api_key_env: str | None) -> Any:
-    providers = importlib.import_module("beam_agents.providers")
-    return providers.load_provider(spec, base_url=base_url, api_key_env=api_key_env)
+def _load_provider(spec: str, options: Mapping[str, str | None]) -> Any:
+    return importlib.import_module("beam_agents.providers").load_provider(spec, **options)
+
+
+def _on_clock(client: Any, now_ms: Clock) -> Any:
+    use_clock = getattr(client, "use_clock", None)
+    if use_clock is not None:
+        use_clock(now_ms)
+    return client
 
 
 def _is_vendor(name: str) -> bool:

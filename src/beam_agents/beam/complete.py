@@ -11,9 +11,10 @@ from apache_beam.coders import Coder
 from pydantic import BaseModel
 
 from beam_agents.activation.asking import Messages
-from beam_agents.activation.completion import Completion, element_key, require_expressible
+from beam_agents.activation.completion import Completion, element_key
 from beam_agents.activation.config import AgentConfig
 from beam_agents.activation.dead_letter import DeadLetter
+from beam_agents.activation.preflight import require_expressible
 from beam_agents.activation.resources import resources_for
 from beam_agents.beam.bundle import Bundle, Lane, Pending
 from beam_agents.beam.emission import ERRORS, TRACES, Emission, Scopes

@@ -12,9 +12,10 @@ from apache_beam.ml.inference.base import ModelHandler, PredictionResult
 from pydantic import BaseModel
 
 from beam_agents.activation.asking import Messages
-from beam_agents.activation.completion import Completion, element_key, require_expressible
+from beam_agents.activation.completion import Completion, element_key
 from beam_agents.activation.config import AgentConfig
 from beam_agents.activation.metrics import Measures
+from beam_agents.activation.preflight import require_expressible
 from beam_agents.activation.resources import Resources, resources_for
 from beam_agents.activation.run import Activation, Outcome, run_activation
 from beam_agents.activation.staging import Position, Scope

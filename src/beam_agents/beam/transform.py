@@ -11,6 +11,7 @@ from apache_beam.typehints.typehints import TupleConstraint, UnionConstraint
 from beam_agents.activation.agent import Agent, agent_name, require_agent
 from beam_agents.activation.config import AgentConfig
 from beam_agents.activation.dead_letter import DeadLetter
+from beam_agents.activation.preflight import warn_of_schemas
 from beam_agents.beam.buckets import run_in_buckets
 from beam_agents.beam.dofn import AgentDoFn
 from beam_agents.beam.emission import ERRORS, TRACES
@@ -49,6 +50,7 @@ class RunAgent(beam.PTransform):  # type: ignore[misc]
             raise TypeError(f"config must be an AgentConfig, not {type(config).__name__}")
         require_picklable("agent", agent)
         require_picklable("config", config)
+        warn_of_schemas(agent, config)
         self._agent = agent
         self._config = config
         self._official_api = official_api

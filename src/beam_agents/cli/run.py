@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
+from rich.text import Text
 
 from beam_agents.activation.dead_letter import DeadLetter
 from beam_agents.activation.loop import close_activation_loop
@@ -49,6 +50,9 @@ def run(options: RunOptions) -> int:
     if unknown:
         raise Complaint(f"Beam knows no option {' '.join(unknown)} (everything after -- goes to Beam)")
     plan = make_plan(options)
+    if not options.quiet:
+        for told in plan.warnings:
+            Console(stderr=True, soft_wrap=True).print(Text(f"Warning: {told}", style="yellow"))
     account = RunAccount(len(plan.pairs), plan.prices)
     started = _now_ms()
     if runs_in_process(options.beam_arguments):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from beam_agents.cli.events import Format
 from beam_agents.ports import DivergencePolicy, InDoubtPolicy
@@ -29,6 +30,7 @@ class RunOptions:
     errors: Path | None = None
     base_url: str | None = None
     api_key_env: str | None = None
+    structured_output: Literal["native", "prompt"] = "native"
     journal: str | None = None
     namespace: str | None = None
     fresh: bool = False

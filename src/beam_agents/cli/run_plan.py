@@ -9,6 +9,7 @@ from typing import Any
 
 from beam_agents.activation.agent import Agent
 from beam_agents.activation.config import AgentConfig
+from beam_agents.activation.preflight import schema_warnings
 from beam_agents.cli.agent_ref import load_agent
 from beam_agents.cli.complaint import Complaint
 from beam_agents.cli.events import read_events
@@ -41,6 +42,7 @@ class RunPlan:
     prices: PriceBook
     namespace: str
     exporter: Exporter | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def make_plan(options: RunOptions) -> RunPlan:
@@ -49,7 +51,8 @@ def make_plan(options: RunOptions) -> RunPlan:
     Raises:
         Complaint: for the first that will not do.
     """
-    agent: Agent = JsonAgent(load_agent(options.agent))
+    named = load_agent(options.agent)
+    agent: Agent = JsonAgent(named)
     letters_of = None
     sequence = None
     if options.retry_errors is not None:
@@ -65,7 +68,16 @@ def make_plan(options: RunOptions) -> RunPlan:
     config = _config(options, namespace, sequence)
     _check_provider(config)
     _check_journal(config)
-    return RunPlan(pairs, agent, config, paths, price_book(options.prices), namespace, _exporter(options.otlp))
+    return RunPlan(
+        pairs,
+        agent,
+        config,
+        paths,
+        price_book(options.prices),
+        namespace,
+        _exporter(options.otlp),
+        tuple(schema_warnings(named, config)),
+    )
 
 
 def price_book(path: str | None) -> PriceBook:
@@ -91,6 +103,7 @@ def _config(options: RunOptions, namespace: str, sequence: Any) -> AgentConfig:
                 options.model,
                 base_url=options.base_url,
                 api_key_env=options.api_key_env,
+                structured_output=options.structured_output,
                 retry_policy=RetryPolicy(max_attempts=options.max_attempts, base_ms=500, max_ms=30_000),
                 breaker_threshold=max(10, options.max_attempts * _KEPT_OPEN),
                 journal=options.journal_uri,

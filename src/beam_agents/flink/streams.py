@@ -11,6 +11,7 @@ from pyflink.datastream.state import StateTtlConfig
 
 from beam_agents.activation import Agent, AgentConfig, require_agent
 from beam_agents.activation.agent import agent_name
+from beam_agents.activation.preflight import warn_of_schemas
 from beam_agents.flink.function import AgentFunction, Step, Tags
 from beam_agents.flink.outputs import to_text, unchanged
 from beam_agents.flink.types import BYTES, timed
@@ -64,6 +65,7 @@ def run_agent(
     require_agent(agent)
     if not isinstance(keyed_stream, KeyedStream):
         raise TypeError(f"run_agent needs a keyed stream, not a {type(keyed_stream).__name__}: call key_by first")
+    warn_of_schemas(agent, config)
     name = agent_name(agent)
     namespace = config.namespace or name
     tags = Tags(OutputTag("beam_agents.traces", BYTES()), OutputTag("beam_agents.errors", Types.STRING()))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias, cast
 
 from beam_agents.errors import CircuitOpenError, ProviderError
 from beam_agents.model.breaker import CircuitBreaker, Permit
@@ -22,6 +23,7 @@ from beam_agents.ports import (
     LLMClient,
     LoadControl,
     LoadSlot,
+    PreparingClient,
     Rng,
     Sleep,
     current_call,
@@ -32,6 +34,8 @@ __all__ = ["Answer", "Attempts", "Judge"]
 
 Judge = Callable[[DecodedResponse], bool]
 """Whether an answer satisfies its output schema; pure."""
+
+_Send: TypeAlias = Callable[[], Awaitable[LlmResponse]]
 
 
 class Answer(NamedTuple):
@@ -72,11 +76,12 @@ class Attempts:
             async with self.load.slot() as slot:
                 record.waited_ms += self.now_ms() - asked_ms
                 with self._permit(record) as permit:
+                    send = await self._prepared(request)
                     intent = await self._intend(call, record)
                     if isinstance(intent, JournalFinding):
                         return None  # another worker answered, or is at it
                     try:
-                        answer = await self._attempt(intent, request, record, permit, slot, satisfies)
+                        answer = await self._attempt(intent, send, record, permit, slot, satisfies)
                     except ProviderError as error:
                         slot.failed(error)
                         if not is_retryable(error) or permit.is_trial:
@@ -99,6 +104,12 @@ class Attempts:
                 raise failed from failed.__cause__
             raise
 
+    async def _prepared(self, request: LlmRequest) -> _Send:
+        """What sends the request; a client that cannot prepare one does all of it when called."""
+        if _prepares(self.provider):
+            return await cast(PreparingClient, self.provider).prepare(request)
+        return partial(self.provider.complete, request)
+
     async def _intend(self, call: CallIdentity, record: CallRecord) -> Intent | JournalFinding:
         if self.journaling is not None:
             return await self.journaling.begin(call, record.known_ordinal)
@@ -106,19 +117,13 @@ class Attempts:
         return Intent(call, ordinal)
 
     async def _attempt(
-        self,
-        intent: Intent,
-        request: LlmRequest,
-        record: CallRecord,
-        permit: Permit,
-        slot: LoadSlot,
-        satisfies: Judge,
+        self, intent: Intent, send: _Send, record: CallRecord, permit: Permit, slot: LoadSlot, satisfies: Judge
     ) -> Answer | None:
         """The answer to one request, or `None` when that of another worker stands in the journal."""
         record.attempts += 1
         token = current_call.set(intent.call)
         try:
-            response = await self.provider.complete(request)
+            response = await send()
             decoded = self.decode(response.response)
         except BaseException as error:
             if is_retryable(error):
@@ -177,6 +182,12 @@ def _cause(error: BaseException) -> str:
     """Class and status, without anything that the error says."""
     status = status_of(error)
     return type(error).__name__ if status is None else f"{type(error).__name__} {status}"
+
+
+def _prepares(provider: LLMClient) -> bool:
+    """Whether `complete` is what `prepare` returns; a subclass or a double may have a `complete` of its own."""
+    owner = next((kind for kind in type(provider).__mro__ if "complete" in vars(kind)), None)
+    return owner is not None and "prepare" in vars(owner) and "complete" not in getattr(provider, "__dict__", ())
 
 
 def _in_doubt(error: BaseException) -> bool:

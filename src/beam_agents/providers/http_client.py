@@ -109,21 +109,33 @@ class HttpClient:
         Raises:
             RateLimitError, ServerError, ProviderTimeout: what a retry may mend.
             ProviderRequestError: what it may not.
-            SchemaNotExpressibleError, ValueError, TypeError: the request cannot be written; nothing was sent.
+            SchemaNotExpressibleError, ValueError, TypeError: as in `prepare`; nothing was sent.
         """
-        body = self._body(request)
+        return await (await self.prepare(request))()
+
+    async def prepare(self, request: LlmRequest) -> Callable[[], Awaitable[LlmResponse]]:
+        """What sends `request`, once, when it is called.
+
+        Raises:
+            ProviderRequestError: there is no key.
+            SchemaNotExpressibleError, ValueError, TypeError: the request cannot be written.
+        """
+        url, body = self._url(request.model_id), self._body(request)
         key = await self._credential.value()
-        answer = await self._transport.post(self._url(request.model_id), body, self._request_headers(key))
-        asked = Asked(self.endpoint, request.messages, key, self._now_ms)
-        return LlmResponse(accepted_body(answer, asked))
+
+        async def send() -> LlmResponse:
+            answer = await self._transport.post(url, body, self._request_headers(key))
+            return LlmResponse(accepted_body(answer, Asked(self.endpoint, request.messages, key, self._now_ms)))
+
+        return send
 
     async def aclose(self) -> None:
         """Close the running loop's connections. Idempotent."""
         await self._transport.aclose()
 
     def use_clock(self, now_ms: Clock) -> None:
-        """Date `Retry-After` dates with `now_ms` where an answer has no `Date`; no clock travels in a pickle."""
-        self._now_ms = now_ms
+        """Use `now_ms` where the client was given no clock of its own; no clock travels in a pickle."""
+        self._now_ms = self._now_ms or now_ms
 
     def _make_credential(self, key: Any, env_name: str | None) -> Credential:
         names = (env_name,) if env_name else self.names.api_key_env

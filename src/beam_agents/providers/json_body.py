@@ -13,21 +13,25 @@ from beam_agents.errors import ResponseDecodeError
 __all__ = ["as_text", "dump_body", "dump_text", "parse_answer", "parse_body"]
 
 
-def parse_body(body: bytes) -> Any:
+_MOST_DIGITS = 4_300  # of an int that Python reads
+
+
+def parse_body(body: bytes, *, exact: bool = False) -> Any:
     """The value in a response body.
 
-    Reads what models really write beyond the standard: lone surrogate escapes and NaN, which must not
-    cost a paid answer.
+    Reads what models really write beyond the standard: lone surrogate escapes, NaN and a byte order mark, which
+    must not cost a paid answer. Whole numbers beyond 64 bits are rounded, unless `exact` asks for the slower reader.
 
     Raises:
         ValueError: when the body is not JSON.
     """
+    if not exact:
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError:
+            pass
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        return json.loads(body)
+        return json.loads(body, parse_int=_whole)
     except RecursionError as error:
         raise ValueError("the body is nested too deeply") from error
 
@@ -64,14 +68,14 @@ def dump_text(value: Any) -> str:
         raise ResponseDecodeError("the answer is nested too deeply") from error
 
 
-def parse_answer(body: bytes) -> Mapping[str, Any]:
-    """The object in a stored answer.
+def parse_answer(body: bytes, *, exact: bool = False) -> Mapping[str, Any]:
+    """The object in a stored answer; `exact` as in `parse_body`.
 
     Raises:
         ResponseDecodeError: when the bytes are not a JSON object.
     """
     try:
-        answer = parse_body(body)
+        answer = parse_body(body, exact=exact)
     except ValueError as error:
         raise ResponseDecodeError("the answer is not JSON") from error
     if not isinstance(answer, dict):
@@ -82,6 +86,10 @@ def parse_answer(body: bytes) -> Mapping[str, Any]:
 def as_text(value: object) -> str | None:
     """`value` when it is a string, else `None`."""
     return value if isinstance(value, str) else None
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def _plain(value: object) -> object:

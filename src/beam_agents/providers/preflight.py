@@ -10,7 +10,7 @@ from beam_agents.providers.schema_rules import ANTHROPIC, GEMINI, OPENAI, Schema
 from beam_agents.providers.structured_output import vendor_schema
 from beam_agents.providers.wire_schema import WireSchema
 
-__all__ = ["RULES", "require_expressible", "schema_report"]
+__all__ = ["RULES", "schema_report"]
 
 RULES: Final[dict[str, SchemaRules]] = {"anthropic": ANTHROPIC, "gemini": GEMINI, "openai": OPENAI}
 """The rules of each vendor in the provider table."""
@@ -29,9 +29,3 @@ def schema_report(output_schema: type[BaseModel], model: str) -> WireSchema:
             f"model {model!r} names no vendor with structured output; known are {', '.join(sorted(RULES))}"
         )
     return vendor_schema(output_schema.model_json_schema(), RULES[vendor])
-
-
-def require_expressible(output_schema: type[BaseModel], model: str) -> None:
-    """Raises `SchemaNotExpressibleError` when `model`'s vendor is known not to take `output_schema`. Sends nothing."""
-    if model.partition(":")[0] in RULES:
-        schema_report(output_schema, model)

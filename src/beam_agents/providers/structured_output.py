@@ -8,9 +8,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-import orjson
-
 from beam_agents.errors import SchemaNotExpressibleError
+from beam_agents.providers.json_body import dump_body, dump_text, parse_body
 from beam_agents.providers.schema_rules import OPENAI, SchemaRules
 from beam_agents.providers.wire_schema import WireSchema, write_schema
 
@@ -34,12 +33,12 @@ def vendor_schema(schema: Mapping[str, Any], rules: SchemaRules) -> WireSchema:
     Raises:
         SchemaNotExpressibleError: for what the vendor cannot be asked for.
     """
-    return _written(orjson.dumps(schema), rules)
+    return _written(dump_body(schema), rules)
 
 
 @lru_cache(maxsize=512)
 def _written(schema: bytes, rules: SchemaRules) -> WireSchema:
-    return write_schema(orjson.loads(schema), rules)
+    return write_schema(parse_body(schema, exact=True), rules)
 
 
 def openai_response_format(response_format: Any) -> Any:
@@ -69,7 +68,7 @@ def schema_in_prompt(messages: Sequence[Any], params: dict[str, Any]) -> tuple[l
     told = {
         "role": "system",
         "content": "Answer with one JSON value and nothing else: no prose, no code fence. "
-        f"It must satisfy this JSON schema:\n{orjson.dumps(schema).decode()}",
+        f"It must satisfy this JSON schema:\n{dump_text(schema)}",
     }
     lead = next(
         (at for at, message in enumerate(messages) if message.get("role") not in ("system", "developer")), len(messages)

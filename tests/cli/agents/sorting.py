@@ -35,6 +35,15 @@ async def unlucky(ctx: Any, event: Any) -> Any:
     return await sort(ctx, event)
 
 
+class Tagged(BaseModel):
+    tags: dict[str, str]
+
+
+async def tag(ctx: Any, event: Any) -> Any:
+    """Asks for what not every vendor can be asked for."""
+    return (await ctx.complete(event["text"], output_schema=Tagged)).parsed
+
+
 async def unwritable(ctx: Any, event: Any) -> Any:
     return object()
 

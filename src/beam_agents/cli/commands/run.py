@@ -44,6 +44,10 @@ def run(
     api_key_env: Annotated[
         str | None, typer.Option(help="Environment variable with the key, when it is not the vendor's usual one.")
     ] = None,
+    structured_output: Annotated[
+        str,
+        typer.Option(help="native, or prompt for an endpoint without structured output: schemas go into the prompt."),
+    ] = "native",
     journal: Annotated[
         str | None,
         typer.Option(
@@ -107,6 +111,7 @@ def run(
                 errors=errors,
                 base_url=base_url,
                 api_key_env=api_key_env,
+                structured_output=one_of("--structured-output", structured_output, ("native", "prompt")) or "native",
                 journal=journal,
                 namespace=namespace,
                 fresh=fresh,
