@@ -39,6 +39,7 @@ def _decode(payload: bytes) -> Any: ...
         ({"model": "openai:m", "max_in_flight": True}, "max_in_flight must be an int of at least 1, not True"),
         ({"model": "openai:m", "activation_timeout_s": 0}, "activation_timeout_s must be a positive, finite"),
         ({"model": "openai:m", "activation_timeout_s": float("inf")}, "activation_timeout_s"),
+        ({"model": "openai:m", "closing_grace_s": -1}, "closing_grace_s must be a finite number"),
         ({"model": "openai:m", "activation_timeout_s": float("nan")}, "activation_timeout_s"),
         ({"model": "openai:m", "max_tokens_per_activation": -1}, "max_tokens_per_activation"),
         ({"model": "openai:m", "on_error": "ignore"}, "on_error must be one of dead_letter, raise, not 'ignore'"),

@@ -73,6 +73,8 @@ class AgentConfig:
         structured_output: `native` asks for output schemas by the feature of `model`'s vendor; `prompt` writes them
             into the prompt, for endpoints without it.
         output_schemas: Pydantic models that the agent will ask for. What the vendor cannot be asked for fails here.
+        closing_grace_s: how many seconds the end of the process waits for requests under way, so that their answers
+            reach the journal. A process that is killed waits for nothing.
         identity: names this configuration in worker processes; survives pickling.
 
     Raises:
@@ -107,6 +109,7 @@ class AgentConfig:
     state_ttl_s: float | None = None
     structured_output: Literal["native", "prompt"] = "native"
     output_schemas: tuple[type[BaseModel], ...] = ()
+    closing_grace_s: float = 2.0
     identity: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -174,6 +177,9 @@ class AgentConfig:
         for name in ("requests_per_minute", "tokens_per_minute", "state_ttl_s"):
             _require_positive(name, getattr(self, name), math.inf)
         _require_positive("retry_budget", self.retry_budget, 1)
+        grace = self.closing_grace_s
+        if isinstance(grace, bool) or not isinstance(grace, (int, float)) or not 0 <= grace < math.inf:
+            raise ValueError(f"closing_grace_s must be a finite number of seconds of at least 0, not {grace!r}")
         timeout = self.activation_timeout_s
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf:
             raise ValueError(f"activation_timeout_s must be a positive, finite number of seconds, not {timeout!r}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from beam_agents.activation.pacing import AdaptiveLimit, Pause, RateBucket, RetryBudget
+from beam_agents.activation.under_way import UnderWay
 from beam_agents.errors import ProviderTimeout, RateLimitError, ServerError
 from beam_agents.model import CircuitBreaker, CircuitState
 from beam_agents.ports import Clock, Rng, Sleep
@@ -49,11 +50,13 @@ class EndpointLoad:
         sleep: Sleep,
         breaker: CircuitBreaker | None = None,
         rng: Rng | None = None,
+        under_way: UnderWay | None = None,
     ) -> None:
         self.limits = limits
         self._now_ms = now_ms
         self._sleep = sleep
         self._breaker = breaker
+        self._under_way = under_way or UnderWay()
         self._pause = Pause(now_ms, rng or Random())
         self.adaptive = AdaptiveLimit(limits.concurrency)
         self._requests = RateBucket.per_minute(limits.requests_per_minute, now_ms)
@@ -83,13 +86,14 @@ class EndpointLoad:
         elif self._turn.locked() or not self._has_room():
             with self._throttled:
                 await self._until_room()
-        self._take()
-        slot = _Slot(self, self._now_ms(), self._tokens_a_call)
-        try:
-            yield slot
-        finally:
-            self.in_use -= 1
-            self._freed.set()
+        async with self._under_way:
+            self._take()
+            slot = _Slot(self, self._now_ms(), self._tokens_a_call)
+            try:
+                yield slot
+            finally:
+                self.in_use -= 1
+                self._freed.set()
 
     def may_retry(self) -> bool:
         """See `LoadControl.may_retry`."""

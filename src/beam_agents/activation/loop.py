@@ -13,7 +13,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
+
+from beam_agents.activation.under_way import UnderWay
 
 __all__ = ["ActivationLoop", "activation_loop", "close_activation_loop"]
 
@@ -37,6 +40,8 @@ class ActivationLoop:
         self._waking = False
         self._closing = False
         self._pinged_at_s: float | None = None
+        self.under_way = UnderWay()
+        self._grace_s = 0.0
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self._thread = threading.Thread(target=self._serve, name="beam-agents-loop", daemon=True)
         self._thread.start()
@@ -85,12 +90,19 @@ class ActivationLoop:
         """Have `closer` awaited when the loop closes, the latest first."""
         self._closers.append(closer)
 
+    def extend_grace(self, grace_s: float) -> None:
+        """Have the end wait at least so long, in seconds, for requests under way."""
+        self._grace_s = max(self._grace_s, grace_s)
+
     def close(self) -> None:
-        """Release what was opened on the loop, and end its thread. Idempotent."""
+        """Release what was opened on the loop, and end its thread. Idempotent.
+
+        Requests under way get their grace, so that their answers reach the journal; then everything is cancelled.
+        """
         if self.closed:
             return
         try:
-            self.run(self._release(), _CLOSING_S)
+            self.run(self._release(), self._grace_s + _CLOSING_S)
         except Exception as error:
             _log.warning("closing the activation loop: %s: %s", type(error).__name__, error)
         self._closing = True
@@ -115,6 +127,8 @@ class ActivationLoop:
         self.loop.close()
 
     async def _release(self) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.under_way.finish(), self._grace_s)
         current = asyncio.current_task()
         running = [task for task in asyncio.all_tasks() if task is not current]
         for task in running:

@@ -61,6 +61,7 @@ class Resources:
         self._models: dict[str, ModelAccess] = {}
         self._throttled_ms = 0
         self._loads: dict[str, EndpointLoad] = {}
+        loop.extend_grace(config.closing_grace_s)
 
     @property
     def journal(self) -> Journal | None:
@@ -137,7 +138,7 @@ class Resources:
         load = _shared(
             self.loop,
             ("load", endpoint, id(breaker)),
-            lambda: EndpointLoad(limits, self.now_ms, self.sleep, breaker, self._rng),
+            lambda: EndpointLoad(limits, self.now_ms, self.sleep, breaker, self._rng, self.loop.under_way),
         )
         load.also_for(endpoint, limits)
         self._loads[endpoint] = load

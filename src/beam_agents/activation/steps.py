@@ -12,8 +12,9 @@ from typing import Any
 import orjson
 
 from beam_agents.activation.staging import Position
+from beam_agents.activation.under_way import UnderWay
 from beam_agents.model.journaling import Journaling
-from beam_agents.ports import CallIdentity, JournalFinding
+from beam_agents.ports import CallIdentity, Intent, JournalFinding
 from beam_agents.values import Json, LlmResponse
 
 __all__ = ["Steps"]
@@ -25,11 +26,12 @@ class Steps:
     The same name with the same arguments, for the n-th time in the activation, is the same step.
     """
 
-    __slots__ = ("_journaling", "_position", "_taken")
+    __slots__ = ("_journaling", "_position", "_taken", "_under_way")
 
-    def __init__(self, position: Position, journaling: Journaling | None) -> None:
+    def __init__(self, position: Position, journaling: Journaling | None, under_way: UnderWay) -> None:
         self._position = position
         self._journaling = journaling
+        self._under_way = under_way
         self._taken: Counter[bytes] = Counter()
 
     async def take(self, step_index: int, name: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> Json:
@@ -53,9 +55,14 @@ class Steps:
             if finding.answer is not None:
                 stored: Json = orjson.loads(finding.answer.response)
                 return stored
-            intent = await journaling.begin(call, finding.past[-1].ordinal if finding.past else 0)
-            if not isinstance(intent, JournalFinding):
-                break
+            async with self._under_way:
+                intent = await journaling.begin(call, finding.past[-1].ordinal if finding.past else 0)
+                if not isinstance(intent, JournalFinding):
+                    return await self._taken_by(journaling, intent, name, fn, args)
+
+    async def _taken_by(
+        self, journaling: Journaling, intent: Intent, name: str, fn: Callable[..., Any], args: tuple[Any, ...]
+    ) -> Json:
         try:
             encoded = _encoded(name, await _called(fn, args))
         except BaseException as error:
