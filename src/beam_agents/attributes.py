@@ -13,6 +13,8 @@ GEN_AI_OUTPUT_TYPE: Final = "gen_ai.output.type"
 GEN_AI_RESPONSE_MODEL: Final = "gen_ai.response.model"
 GEN_AI_RESPONSE_ID: Final = "gen_ai.response.id"
 GEN_AI_RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+GEN_AI_INPUT_MESSAGES: Final = "gen_ai.input.messages"
+GEN_AI_OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
 GEN_AI_USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 GEN_AI_USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 GEN_AI_USAGE_CACHED_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
@@ -33,6 +35,7 @@ DIVERGED_FIELDS: Final = "beam_agents.diverged_fields"
 REPLAY: Final = "beam_agents.replay"
 WAITED_MS: Final = "beam_agents.waited_ms"
 SCHEMA_FAILURE: Final = "beam_agents.schema_failure"
+CONTENT_WITHHELD: Final = "beam_agents.content_withheld"
 OUTCOME: Final = "beam_agents.outcome"
 ENTITY_KEY: Final = "beam_agents.entity_key"
 SEQ: Final = "beam_agents.seq"
@@ -47,6 +50,8 @@ ATTRIBUTE_TYPES: Final[Mapping[str, Literal["string", "string[]", "int", "double
     GEN_AI_RESPONSE_MODEL: "string",
     GEN_AI_RESPONSE_ID: "string",
     GEN_AI_RESPONSE_FINISH_REASONS: "string[]",
+    GEN_AI_INPUT_MESSAGES: "string",
+    GEN_AI_OUTPUT_MESSAGES: "string",
     GEN_AI_USAGE_INPUT_TOKENS: "int",
     GEN_AI_USAGE_OUTPUT_TOKENS: "int",
     GEN_AI_USAGE_CACHED_TOKENS: "int",
@@ -66,6 +71,7 @@ ATTRIBUTE_TYPES: Final[Mapping[str, Literal["string", "string[]", "int", "double
     REPLAY: "string",
     WAITED_MS: "double",
     SCHEMA_FAILURE: "string",
+    CONTENT_WITHHELD: "string",
     OUTCOME: "string",
     ENTITY_KEY: "string",
     SEQ: "int",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ __all__ = [
     "AttemptOutcome",
     "CallIdentity",
     "Clock",
+    "ContentRecorder",
     "Decode",
     "DivergencePolicy",
     "InDoubtPolicy",
@@ -42,6 +43,9 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 Decode: TypeAlias = Callable[[bytes], DecodedResponse]
 """Reads a provider's verbatim bytes. Raises `ResponseDecodeError` for bytes without the promised shape."""
+
+ContentRecorder: TypeAlias = Callable[[LlmRequest, DecodedResponse | None], Mapping[str, str]]
+"""Trace attributes that hold a prompt and its answer, when there is one. Never raises."""
 
 DivergencePolicy: TypeAlias = Literal["warn", "strict", "rerun"]
 """What to do when an activation asks something else than a run before did at that position.

@@ -46,6 +46,17 @@ def test_a_run_answers_every_event_and_a_second_one_is_free(
     assert {answer["text"]: answer["desk"] for answer in lines_of(tickets.parent / "out.jsonl")} == answers
 
 
+def test_prompts_and_answers_are_recorded_when_asked_for_and_redacted(
+    beam_agents: Command, tickets: Path, proxy: CountingProxy
+) -> None:
+    redact = f"--redact={AGENTS}:without_invoices"
+    assert beam_agents(*arguments(tickets, proxy, "--record-content", redact)).returncode == 0
+    told = (tickets.parent / "traces.jsonl").read_text()
+    assert told.count("gen_ai.input.messages") == told.count("gen_ai.output.messages") == 6
+    assert "my [bill] is wrong" in told
+    assert "my invoice" not in told
+
+
 def test_fresh_pays_again(beam_agents: Command, tickets: Path, proxy: CountingProxy) -> None:
     beam_agents(*arguments(tickets, proxy))
     again = json.loads(beam_agents(*arguments(tickets, proxy, "--fresh")).stdout)

@@ -68,6 +68,8 @@ class AgentConfig:
         tokens_per_minute: tokens of one endpoint's answers and prompts for one process, or `None`.
         retry_budget: retries as a share of calls, for one endpoint and process, such as `0.2`; a call beyond
             it fails with its last error. `None` leaves retries to `retry_policy` alone.
+        record_content: put prompts and answers into the trace events of calls; see the traces page.
+        redact: with `record_content`, what every text of a prompt or answer goes through first. Picklable.
         state_ttl_s: seconds of event time after a key's last event at which its state, position included, is
             forgotten; `None` keeps it. Choose more than the journal's own time to live.
         structured_output: `native` asks for output schemas by the feature of `model`'s vendor; `prompt` writes them
@@ -110,6 +112,8 @@ class AgentConfig:
     structured_output: Literal["native", "prompt"] = "native"
     output_schemas: tuple[type[BaseModel], ...] = ()
     closing_grace_s: float = 2.0
+    record_content: bool = False
+    redact: Callable[[str], str] | None = None
     identity: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -125,6 +129,7 @@ class AgentConfig:
                 "not of its key alone; use commit='bundle' and short deadlines (activation_timeout_s)"
             )
         self._check_schemas()
+        self._check_content()
         if self.sequence is not None and not callable(self.sequence):
             raise ValueError(f"sequence must take an event and return its position, but is {self.sequence!r}")
         if self.breaker_threshold <= self.retry_policy.max_attempts:
@@ -163,6 +168,14 @@ class AgentConfig:
             raise ValueError(f"output_schemas must be a tuple of Pydantic models, not {self.output_schemas!r}")
         for schema in self.output_schemas:
             require_expressible(schema, self)
+
+    def _check_content(self) -> None:
+        if not isinstance(self.record_content, bool):
+            raise ValueError(f"record_content must be True or False, not {self.record_content!r}")
+        if self.redact is not None and not callable(self.redact):
+            raise ValueError(f"redact must take a text and return what may be kept of it, but is {self.redact!r}")
+        if self.redact is not None and not self.record_content:
+            raise ValueError("redact has no effect without record_content=True")
 
     def _check_numbers(self) -> None:
         if not isinstance(self.retry_policy, RetryPolicy):

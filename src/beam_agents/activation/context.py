@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -11,6 +12,7 @@ from pydantic import BaseModel
 
 from beam_agents.activation.agent import require_result
 from beam_agents.activation.asking import Messages, second_ask, to_request
+from beam_agents.activation.content import record_content
 from beam_agents.activation.resources import ModelAccess, Resources
 from beam_agents.activation.staging import ActivationStaging, Position
 from beam_agents.activation.state import decode_state
@@ -217,6 +219,7 @@ class AgentContext:
                 on_divergence=self._on_divergence,
                 scope=self._position.scope.label,
                 load=access.load,
+                content=partial(record_content, redact=config.redact) if config.record_content else None,
             )
         return facade
 

@@ -42,6 +42,8 @@ class RunOptions:
     max_errors: int = 0
     prices: str | None = None
     otlp: str | None = None
+    record_content: bool = False
+    redact: str | None = None
     quiet: bool = False
     as_json: bool = False
     beam_arguments: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from typing import Any
 from beam_agents.activation.agent import Agent
 from beam_agents.activation.config import AgentConfig
 from beam_agents.activation.preflight import schema_warnings
-from beam_agents.cli.agent_ref import load_agent
+from beam_agents.cli.agent_ref import load_agent, load_object
 from beam_agents.cli.complaint import Complaint
 from beam_agents.cli.events import read_events
 from beam_agents.cli.json_agent import JsonAgent
@@ -113,6 +113,8 @@ def _config(options: RunOptions, namespace: str, sequence: Any) -> AgentConfig:
                 on_divergence=options.on_divergence,
                 sequence=sequence,
                 namespace=namespace,
+                record_content=options.record_content,
+                redact=None if options.redact is None else load_object(options.redact, "a function of a text"),
             )
     except ValueError as error:
         raise Complaint(str(error)) from error

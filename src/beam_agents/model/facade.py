@@ -24,6 +24,7 @@ from beam_agents.notices import notices
 from beam_agents.ports import (
     CallIdentity,
     Clock,
+    ContentRecorder,
     Decode,
     DivergencePolicy,
     InDoubtPolicy,
@@ -91,6 +92,7 @@ class LlmFacade:
         on_divergence: what to do when the journal knows another request at this position.
         scope: namespace and window that journal records belong to.
         load: limits on what is sent to the endpoint, or `None`.
+        content: makes trace attributes of prompts and answers; `None` keeps them out of traces.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class LlmFacade:
         on_divergence: DivergencePolicy = "warn",
         scope: str = "",
         load: LoadControl | None = None,
+        content: ContentRecorder | None = None,
     ) -> None:
         self._now_ms: Callable[[], int] = now_ms if callable(now_ms) else lambda: now_ms
         self._cache = replay_cache
@@ -120,6 +123,7 @@ class LlmFacade:
         self._budget = budget
         self._breaker = breaker
         self._scope = scope
+        self._content = content
         self._endpoint = Endpoint.of(provider)
         self._flights: SingleFlight[Answer] = SingleFlight()
         self._calls = 0
@@ -194,6 +198,8 @@ class LlmFacade:
 
     def _tell(self, record: CallRecord, raised: BaseException | None) -> None:
         event = record.event(self._endpoint, self._breaker.state, self._now_ms(), raised)
+        if self._content is not None:
+            event.attributes.update(self._content(record.request, record.decoded))
         self._staging.stage_trace_event(event)
 
     def _identified(self, keyed: LlmRequest, record: CallRecord) -> CallIdentity:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["identifier", "redacted_message"]
+__all__ = ["identifier", "redacted_message", "without_keys"]
 
 _MAX_CHARS = 240
 _TOKEN = re.compile(r"[^\W_]+")
@@ -39,6 +39,11 @@ def identifier(value: object, limit: int = 96) -> str | None:
     return _UNSAFE_ID.sub("_", str(value)[:limit]) or None
 
 
+def without_keys(text: str) -> str:
+    """`text` with `…` in place of what has the shape of a provider's key."""
+    return _KEY_SHAPED.sub("…", text)
+
+
 def redacted_message(message: object, messages: Sequence[Any], key: str | None) -> str:
     """`message` in one short line; every word that the prompt or the key holds is replaced by `…`.
 
@@ -47,7 +52,7 @@ def redacted_message(message: object, messages: Sequence[Any], key: str | None) 
     if not isinstance(message, str):
         return ""
     secret = " ".join(_strings(messages)).casefold()
-    line = _KEY_SHAPED.sub("…", " ".join(message[: 4 * _MAX_CHARS].split()))
+    line = without_keys(" ".join(message[: 4 * _MAX_CHARS].split()))
     shown = _TOKEN.sub(lambda found: _shown(found.group(), secret, key or ""), line)
     shown = re.sub(r"…(?:[^A-Za-z0-9]{0,3}…)+", "…", shown)
     return shown if len(shown) <= _MAX_CHARS else shown[: _MAX_CHARS - 1] + "…"

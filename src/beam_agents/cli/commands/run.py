@@ -64,6 +64,13 @@ def run(
         str | None, typer.Option(help="Run the dead letters of this errors.jsonl again instead of an input.")
     ] = None,
     otlp: Annotated[str | None, typer.Option(help="Also send trace events to this OTLP/HTTP endpoint.")] = None,
+    record_content: Annotated[
+        bool, typer.Option("--record-content", help="Put prompts and answers into the trace events.")
+    ] = False,
+    redact: Annotated[
+        str | None,
+        typer.Option(help="With --record-content: module:function that each of their texts goes through first."),
+    ] = None,
     max_in_flight: Annotated[int, typer.Option(help="Activations at work at once.")] = 64,
     timeout: Annotated[float, typer.Option(help="Deadline of one activation, in seconds.")] = 300.0,
     max_attempts: Annotated[int, typer.Option(help="Requests for one call before giving up.")] = 6,
@@ -123,6 +130,8 @@ def run(
                 max_errors=max_errors,
                 prices=prices,
                 otlp=otlp,
+                record_content=record_content,
+                redact=redact,
                 quiet=quiet,
                 as_json=as_json,
                 beam_arguments=context.obj.beam_arguments if context.obj else (),
