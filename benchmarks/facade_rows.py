@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 
 from benchmarks import facade
+from benchmarks.facade_parts import parts
 from benchmarks.rows import Found, Row
 
 __all__ = ["measured"]
 
 
 def measured(quick: bool) -> Found:
-    """CPU of a call through the facade, of a cache key and of an output schema."""
+    """CPU of a call through the facade and of its steps, of a cache key and of an output schema."""
     rounds, runs = (2, 10) if quick else (9, 1_000)
     found = asyncio.run(facade.measured(rounds, runs))
-    return Found(
-        tuple(
-            Row(one.name, "µs of CPU", one.ours_us, one.usual_us, one.usual, one.ratio, target=one.target)
-            for one in found
-        )
-    )
+    rows = [
+        Row(one.name, "µs of CPU", one.ours_us, one.usual_us, one.usual, one.ratio, target=one.target) for one in found
+    ]
+    return Found((*rows, *parts(runs)))

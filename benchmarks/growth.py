@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -49,9 +51,10 @@ def _grown(
     curves = [
         ("events of a key", events, lambda each: agent_pipeline(pairs_of(base // each, each), config_for())),
         ("characters of a prompt", sizes, lambda size: agent_pipeline(pairs_of(base, 1, size), config_for())),
-        ("records in the journal", records, lambda held: _with_journal(held, base)),
     ]
-    found = [_curve(*curve, base) for curve in curves]
+    with _filled(records) as journals:
+        curves.append(("records in the journal", records, lambda held: _with_journal(journals[held], base)))
+        found = [_curve(*curve, base) for curve in curves]
     return Found((row, *map(_grows, found)), (keys_curve, *found))
 
 
@@ -79,13 +82,22 @@ def _grows(curve: Curve) -> Row:
     return value(f"slope of an activation's cost over {curve.size}", "", slope(curve.points), 1.1, note=costs)
 
 
-def _with_journal(records: int, keys: int) -> float:
+def _with_journal(filled: Path, keys: int) -> float:
     with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "journal.db"
-        _fill(path, records)
+        path = shutil.copy(filled, directory)
         took = agent_pipeline(pairs_of(keys), config_for(journal=f"sqlite:///{path}"))
         close_activation_loop()
         return took
+
+
+@contextmanager
+def _filled(sizes: tuple[int, ...]) -> Iterator[dict[int, Path]]:
+    """A journal for each of `sizes`."""
+    with tempfile.TemporaryDirectory() as directory:
+        journals = {size: Path(directory) / f"{size}.db" for size in sizes}
+        for size, path in journals.items():
+            _fill(path, size)
+        yield journals
 
 
 def _fill(path: Path, records: int) -> None:

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import aiohttp
@@ -21,11 +22,12 @@ from beam_agents import AgentConfig
 from beam_agents.activation.loop import close_activation_loop
 from beam_agents.journals import open_journal
 from beam_agents.model import CircuitBreaker, LlmFacade, LlmRequest, ReplayCache, RetryPolicy
+from beam_agents.ports import Journal
 from beam_agents.providers import OpenAIClient
 from beam_agents.testing import RecordingSink
 from benchmarks.endpoint import serving
-from benchmarks.rows import Found, in_turn, ratio
-from benchmarks.timing import run_loop, seconds
+from benchmarks.rows import Found, in_turn, ratio, value
+from benchmarks.timing import noting_cpu, run_loop, seconds
 from benchmarks.work import agent_pipeline, text_of
 
 __all__ = ["measured"]
@@ -34,23 +36,33 @@ IN_FLIGHT = 64
 PROMPT_CHARACTERS = 4_096
 KEY_NAME = "BENCHMARK_API_KEY"
 
+LAYERS = {
+    "bare": "a bare aiohttp loop",
+    "client": "OpenAIClient alone",
+    "facade": "client and facade",
+    "ours": "client, facade and SQLite journal",
+    "pipeline": "all that in a whole Beam pipeline",
+}
+
 Call = Callable[[int], Awaitable[Any]]
 
 
 def measured(quick: bool) -> Found:
     """Facade, client and journal, and the whole pipeline, beside a bare aiohttp loop and the vendor's SDK."""
-    many, few, rounds = (20, 5, 1) if quick else (6_000, 600, 5)
+    many, few, rounds = (20, 5, 1) if quick else (5_000, 500, 5)
     os.environ[KEY_NAME] = "no secret"
     with serving() as url:
-        ways: dict[str, Callable[[], float]] = {
+        layers: dict[str, Callable[[], float]] = {
             "bare": lambda: _rate(url, many, _bare),
             "client": lambda: _rate(url, many, _client),
+            "facade": lambda: _rate(url, many, _facade),
             "ours": lambda: _rate(url, many, _ours),
             "pipeline": lambda: _pipeline_rate(url, many),
-            "sdk": lambda: _rate(url, few, _sdk),
         }
-        ways["ours"]()
-        found = in_turn(rounds, ways)
+        layers["ours"]()
+        cpu: dict[str, list[float]] = {name: [] for name in layers}
+        ways = {name: noting_cpu(cpu[name], way) for name, way in layers.items()}
+        found = in_turn(rounds, {**ways, "sdk": lambda: _rate(url, few, _sdk)})
     bare, loop = found["bare"], "a bare aiohttp loop"
     name = f"{many:,} calls of 4 KB over loopback HTTP, {IN_FLIGHT} in flight: "
     ours = name + "facade, OpenAIClient, SQLite journal"
@@ -58,8 +70,8 @@ def measured(quick: bool) -> Found:
         (
             ratio(ours, "calls/s", found["ours"], bare, loop, 0.5, at_least=True),
             ratio(name + "whole Beam pipeline", "calls/s", found["pipeline"], bare, loop, 0.35, at_least=True),
-            ratio(name + "OpenAIClient alone", "calls/s", found["client"], bare, loop),
             ratio(ours, "calls/s", found["ours"], found["sdk"], "the vendor's SDK called bare", 2.0, at_least=True),
+            *(value(f"CPU of such a call: {LAYERS[each]}", "µs", median(cpu[each]) / many * 1e6) for each in layers),
         )
     )
 
@@ -125,32 +137,36 @@ async def _client(url: str, calls: int) -> None:
     await client.aclose()
 
 
-async def _ours(url: str, calls: int) -> None:
+async def _facade(url: str, calls: int, journal: Journal | None = None) -> None:
     client = OpenAIClient(base_url=url, api_key_env=KEY_NAME)
     breaker = CircuitBreaker(endpoint=url, threshold=10, cooldown_ms=10_000)
-    policy = RetryPolicy(4, 500, 30_000)
+    policy, rng = RetryPolicy(4, 500, 30_000), random.Random(1)
+
+    async def call(number: int) -> None:
+        facade = LlmFacade(
+            client,
+            ReplayCache(now_ms=_now_ms),
+            now_ms=_now_ms,
+            rng=rng,
+            sleep=_sleep,
+            breaker=breaker,
+            retry_policy=policy,
+            decode=client.decode,
+            staging=RecordingSink(),
+            journal=journal,
+            scope="bench",
+        )
+        await facade.complete(_request(number), entity_key=b"%d" % number, seq=0)
+
+    await _in_flight(calls, call)
+    await client.aclose()
+
+
+async def _ours(url: str, calls: int) -> None:
     with _new_journal() as uri:
         journal = open_journal(uri)
-
-        async def call(number: int) -> None:
-            facade = LlmFacade(
-                client,
-                ReplayCache(now_ms=_now_ms),
-                now_ms=_now_ms,
-                rng=random.Random(number),
-                sleep=_sleep,
-                breaker=breaker,
-                retry_policy=policy,
-                decode=client.decode,
-                staging=RecordingSink(),
-                journal=journal,
-                scope="bench",
-            )
-            await facade.complete(_request(number), entity_key=b"%d" % number, seq=0)
-
-        await _in_flight(calls, call)
+        await _facade(url, calls, journal)
         await journal.aclose()
-    await client.aclose()
 
 
 async def _sdk(url: str, calls: int) -> None:

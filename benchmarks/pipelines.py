@@ -59,12 +59,19 @@ def _small(keys: int, delay_s: float, rounds: int) -> list[Row]:
         _beside(name, found["ours"], found["empty"], "an empty stateful pipeline, no calls"),
         _beside(name, found["ours"], found["batches"], "RunInference, each batch gathered in asyncio"),
     ]
-    once: dict[str, Callable[[], float]] = {
+    return rows + _one_after_another(pairs[: keys // 4], delay_s)
+
+
+def _one_after_another(pairs: Sequence[tuple[str, str]], delay_s: float) -> list[Row]:
+    """Fewer keys and one run: these ways take as long as all their calls together."""
+    texts = [text for _, text in pairs]
+    ours = agent_pipeline(pairs, config_for(delay_s))
+    peers: dict[str, Callable[[], float]] = {
         "plain Map, one after another": lambda: run_counted(lambda all_: all_ | beam.Map(_asked(delay_s)), texts),
         "RunInference, batches of 1": lambda: _run_inference(texts, _OneByOne(delay_s)),
     }
-    rows += [_beside(name, found["ours"][:1], [measure()], against) for against, measure in once.items()]
-    return rows
+    name = f"{len(pairs)} keys × 1 call of {delay_s * 1000:.0f} ms, whole pipeline"
+    return [_beside(name, [ours], [measure()], against) for against, measure in peers.items()]
 
 
 def _capped(keys: int, delay_s: float, cap: int, rounds: int) -> Row:

@@ -17,5 +17,6 @@ def python(*arguments: str) -> tuple[str, ...]:
 
 
 def environment() -> dict[str, str]:
-    """This process's environment, and where `beam_agents` and `benchmarks` are."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join((str(_ROOT / "src"), str(_ROOT)))}
+    """This process's environment, and where `beam_agents` and `benchmarks` are; bytecode is kept."""
+    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPATH": os.pathsep.join((str(_ROOT / "src"), str(_ROOT)))}

@@ -39,4 +39,4 @@ def test_every_benchmark_has_a_smoke() -> None:
 
 
 def test_a_benchmark_in_a_process_of_its_own_hands_its_rows_over() -> None:
-    assert [row.unit for row in measure_apart("journal", quick=True).rows] == ["µs of CPU", "µs of CPU", "×"]
+    assert [row.unit for row in measure_apart("journal", quick=True).rows] == ["µs of CPU"] * 3 + ["×"]

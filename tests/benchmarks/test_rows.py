@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.__main__ import main
+from benchmarks.page import PAGE, with_run
 from benchmarks.reporting import as_markdown, write_all
 from benchmarks.rows import Curve, Found, difference, in_turn, ratio, slope, value
 
@@ -58,3 +59,19 @@ def test_the_command_writes_what_it_found(tmp_path: Path, capsys: pytest.Capture
     assert main(["--quick", "--only", "journal", "--out", str(tmp_path)]) == 0
     assert "intent and answer" in capsys.readouterr().out
     assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["groups"].keys() == {"journal"}
+
+
+def test_a_run_takes_the_place_of_the_one_before_on_the_page() -> None:
+    page = PAGE.read_text("utf-8")
+    rows = Found((value("work", "s", 2.0),))
+    for load in ("0.1", "0.2"):
+        page = with_run(page, {"conditions": {"cores": "2", "load": load}, "groups": {"a": rows.to_json()}})
+    assert "cores 2; load 0.2.\n\n| what |" in page
+    assert "load 0.1" not in page
+    assert page.count("| work | 2.00 s |") == 1
+    assert page.startswith("# Performance\n")
+
+
+def test_a_page_without_marks_is_left_alone() -> None:
+    with pytest.raises(ValueError, match="no marks"):
+        with_run("# Performance\n", {"conditions": {}, "groups": {}})
