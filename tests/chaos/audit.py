@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,20 @@ from beam_agents.report.dead_letters import Letter
 from beam_agents.report.gather import Gathering
 from tests.chaos.books import Entry, Outputs
 
-__all__ = ["Attempt", "Audit", "Kills", "account_of", "audit", "journal_attempts", "redis_attempts"]
+__all__ = [
+    "Attempt",
+    "Audit",
+    "Kills",
+    "account_of",
+    "audit",
+    "journal_attempts",
+    "postgresql_attempts",
+    "redis_attempts",
+]
 
 ANSWERED = ("billed", "recovered", "discarded")
 _RANK = {"billed": 4, "recovered": 3, "discarded": 2, "in_doubt": 1, "failed": 0}
+_EVERY_ATTEMPT = "SELECT call_id, ordinal, state, usage, status, error_type FROM {} WHERE kind = 'call'"
 _SOCKET_S = 0.5
 """How long a request may lie in a socket whose client is dead before the endpoint reads it."""
 
@@ -122,10 +132,12 @@ def _tokens(said: object) -> tuple[int, int] | None:
 def journal_attempts(path: Path) -> list[Attempt]:
     """Every request that a journal file knows, read without the package. An open intent is in doubt."""
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
-        rows = connection.execute(
-            "SELECT call_id, ordinal, state, usage, status, error_type FROM attempts WHERE kind = 'call'"
-        ).fetchall()
-    return [_kept(*row) for row in rows]
+        return [_kept(*row) for row in connection.execute(_EVERY_ATTEMPT.format("attempts")).fetchall()]
+
+
+def postgresql_attempts(run: Callable[[str], list[tuple[Any, ...]]]) -> list[Attempt]:
+    """Every request that a journal on a PostgreSQL server knows, read by plain SQL."""
+    return [_kept(*row) for row in run(_EVERY_ATTEMPT.format("beam_agents.attempts"))]
 
 
 def redis_attempts(client: Any) -> list[Attempt]:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from beam_agents.journals import open_journal
-from tests.chaos.audit import redis_attempts
+from tests.chaos.audit import Attempt, postgresql_attempts, redis_attempts
 from tests.chaos.books import read_outputs
 from tests.chaos.processes import EndpointProcess, KillPlan, Running, endpoint, forked, program, run_until_done
 from tests.chaos.rounds import Result, examine, journal_path
 from tests.chaos.worker import Spec, logged, run
 from tests.chaos.workload import events
-from tests.journals.servers import RedisServer
+from tests.journals.servers import PostgresqlServer, RedisServer
 
 __all__ = ["SCENARIOS", "Scenario", "Setting"]
 
@@ -136,17 +136,19 @@ def redis_restarted(setting: Setting) -> Result:
     redis = RedisServer(setting.directory)
     redis.start()
     try:
-        with setting.serving() as server:
-            plan = setting.plan(server)
-            spec = setting.spec(server, journal=f"{redis.uri}?lease_s=1")
-            with _again_and_again(lambda over: _restart(redis, over), 1.5):
-                runs = run_until_done(lambda: forked(run, spec), plan, failures=40)
-            result = examine(
-                "redis restarted", spec, server, plan, runs, kept=redis_attempts(redis.client), durable_s=4
-            )
-        return result if _fired(setting) else _nothing_fired(result)
+        return _restarted("redis restarted", setting, redis, lambda: redis_attempts(redis.client))
     finally:
         redis.stop()
+
+
+def postgresql_restarted(setting: Setting) -> Result:
+    """The server of a PostgreSQL journal crashes and recovers, again and again; workers are killed as well."""
+    postgresql = PostgresqlServer()
+    postgresql.start()
+    try:
+        return _restarted("postgresql restarted", setting, postgresql, lambda: postgresql_attempts(postgresql.run))
+    finally:
+        postgresql.remove()
 
 
 def clock_set_back(setting: Setting) -> Result:
@@ -171,6 +173,18 @@ def paused(setting: Setting) -> Result:
         first.join(120)
         plan.done_at.append(stopped_at)
         return examine("worker paused, then back", spec, server, plan, runs, lives=2)
+
+
+def _restarted(
+    row: str, setting: Setting, journal: RedisServer | PostgresqlServer, kept: Callable[[], list[Attempt]]
+) -> Result:
+    with setting.serving() as server:
+        plan = setting.plan(server)
+        spec = setting.spec(server, journal=f"{journal.uri}?lease_s=1")
+        with _again_and_again(lambda over: _restart(journal, over), 1.5):
+            runs = run_until_done(lambda: forked(run, spec), plan, failures=40)
+        result = examine(row, spec, server, plan, runs, kept=kept(), durable_s=4)
+    return result if _fired(setting) else _nothing_fired(result)
 
 
 def _round(row: str, setting: Setting, *, failures: int = 0, durable_s: float = 1, **changes: Any) -> Result:
@@ -200,7 +214,7 @@ def _started(command: Sequence[str], setting: Setting) -> Running:
 
 def _fired(setting: Setting) -> int:
     """How often a worker saw its journal fail."""
-    return sum("the journal failed" in line for line in logged(setting.directory))
+    return sum("journal_failing" in line for line in logged(setting.directory))
 
 
 def _nothing_fired(result: Result) -> Result:
@@ -215,10 +229,10 @@ def _hold(path: Path, over: threading.Event) -> None:
             held.execute("ROLLBACK")
 
 
-def _restart(redis: RedisServer, over: threading.Event) -> None:
-    redis.stop()
+def _restart(journal: RedisServer | PostgresqlServer, over: threading.Event) -> None:
+    journal.stop()
     over.wait(0.4)
-    redis.start()
+    journal.start()
 
 
 @contextlib.contextmanager
@@ -250,6 +264,7 @@ SCENARIOS: dict[str, Scenario] = {
     "failing_syncs": failing_syncs,
     "full_disk": full_disk,
     "redis_restarted": redis_restarted,
+    "postgresql_restarted": postgresql_restarted,
     "clock_set_back": clock_set_back,
 }
 """Each row's name and how one round of it is run."""
