@@ -22,6 +22,7 @@ GEN_AI_USAGE_REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 SERVER_ADDRESS: Final = "server.address"
 SERVER_PORT: Final = "server.port"
 ERROR_TYPE: Final = "error.type"
+HTTP_STATUS: Final = "http.response.status_code"
 
 CACHE_HIT: Final = "beam_agents.cache_hit"
 BILLED: Final = "beam_agents.billed"
@@ -30,6 +31,7 @@ CIRCUIT_STATE: Final = "beam_agents.circuit_state"
 CALL_ID: Final = "beam_agents.call_id"
 ATTEMPT_ID: Final = "beam_agents.attempt_id"
 ATTEMPT_LOG: Final = "beam_agents.attempt_log"
+ATTEMPT_OUTCOME: Final = "beam_agents.attempt_outcome"
 IN_DOUBT: Final = "beam_agents.in_doubt"
 DIVERGED_FIELDS: Final = "beam_agents.diverged_fields"
 REPLAY: Final = "beam_agents.replay"
@@ -59,6 +61,7 @@ ATTRIBUTE_TYPES: Final[Mapping[str, Literal["string", "string[]", "int", "double
     SERVER_ADDRESS: "string",
     SERVER_PORT: "int",
     ERROR_TYPE: "string",
+    HTTP_STATUS: "int",
     CACHE_HIT: "boolean",
     BILLED: "boolean",
     ATTEMPTS: "int",
@@ -66,6 +69,7 @@ ATTRIBUTE_TYPES: Final[Mapping[str, Literal["string", "string[]", "int", "double
     CALL_ID: "string",
     ATTEMPT_ID: "string",
     ATTEMPT_LOG: "string",
+    ATTEMPT_OUTCOME: "string",
     IN_DOUBT: "int",
     DIVERGED_FIELDS: "string",
     REPLAY: "string",

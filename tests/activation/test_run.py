@@ -46,7 +46,11 @@ async def test_a_failed_activation_stages_nothing_but_its_dead_letter(run: Any, 
     assert outcome.dead_letter.error_type == "KeyError"
     own, call = outcome.dead_letter.trace_events
     assert (own.event_type, call.event_type) == (TraceEvent.ACTIVATION, TraceEvent.LLM_CALL)
-    assert dict(own.attributes) == {"beam_agents.outcome": "dead_letter", "error.type": "KeyError"}
+    assert dict(own.attributes) == {
+        "beam_agents.outcome": "dead_letter",
+        "error.type": "KeyError",
+        "gen_ai.agent.name": "agent",
+    }
     assert (own.trace_id, own.span_id) == (call.trace_id, call.parent_span_id)
     assert [(call.class_, call.usage.total_tokens) for call in outcome.dead_letter.calls] == [("discarded", 5)]
 

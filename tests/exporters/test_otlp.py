@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -106,6 +107,36 @@ def test_a_failed_call_has_error_status_and_type() -> None:
     (span,) = sent(call(**{names.ERROR_TYPE: "ServerError"})).spans
     assert span.status.code == span.status.STATUS_CODE_ERROR
     assert values(span.attributes)[names.ERROR_TYPE] == "ServerError"
+
+
+def test_every_request_of_a_call_is_an_event_of_its_span_at_its_end() -> None:
+    log = [
+        {"id": "c:1", "outcome": "in_doubt", "error": "Lost"},
+        {"id": "c:2", "outcome": "failed", "error": "ServerError", "status": 503, "ended_ms": 1_100},
+        {"id": "c:3", "outcome": "answered", "waited_ms": 150},
+    ]
+    (span,) = sent(call(**{names.ATTEMPT_LOG: json.dumps(log)})).spans
+    assert [(event.name, event.time_unix_nano // 1_000_000) for event in span.events] == [
+        ("beam_agents.attempt", 1_000),
+        ("beam_agents.attempt", 1_100),
+        ("beam_agents.attempt", 1_300),
+    ]
+    assert [values(event.attributes) for event in span.events] == [
+        {names.ATTEMPT_ID: "c:1", names.ATTEMPT_OUTCOME: "in_doubt", names.ERROR_TYPE: "Lost"},
+        {
+            names.ATTEMPT_ID: "c:2",
+            names.ATTEMPT_OUTCOME: "failed",
+            names.ERROR_TYPE: "ServerError",
+            names.HTTP_STATUS: 503,
+        },
+        {names.ATTEMPT_ID: "c:3", names.ATTEMPT_OUTCOME: "answered", names.WAITED_MS: 150},
+    ]
+
+
+@pytest.mark.parametrize("log", ["", "[", "7", "[7]", "{}", '[{"ended_ms":"x"}]'])
+def test_a_log_that_cannot_be_read_costs_its_events_and_not_the_span(log: str) -> None:
+    (span,) = sent(call(**{names.ATTEMPT_LOG: log})).spans
+    assert list(span.events) == []
 
 
 def test_an_activation_is_the_root_of_its_calls() -> None:

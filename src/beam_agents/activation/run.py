@@ -145,11 +145,14 @@ class _Run:
 
     def dead(self, error: BaseException) -> Outcome:
         """What comes of a run that `error` ended."""
-        activation, staging, end_ms = self.activation, self.staging, self.resources.now_ms()
-        position = activation.position
-        events = (staging.activation_event(position, self.start_ms, end_ms, error), *staging.events)
-        letter = DeadLetter.of(position, activation.event, error, events, start_ms=self.start_ms, end_ms=end_ms)
+        activation, start_ms, end_ms = self.activation, self.start_ms, self.resources.now_ms()
+        events = self._events(end_ms, error)
+        letter = DeadLetter.of(activation.position, activation.event, error, events, start_ms=start_ms, end_ms=end_ms)
         return _dead(activation, letter, error, self.resources)
+
+    def _events(self, end_ms: int, error: BaseException | None) -> tuple[TraceEvent, ...]:
+        name, position = agent_name(self.activation.agent), self.activation.position
+        return self.staging.activation_event(position, self.start_ms, end_ms, error, name), *self.staging.events
 
     def _cache(self) -> ReplayCache:
         cache = ReplayCache(self.activation.cache or None, now_ms=self.resources.now_ms)
@@ -175,8 +178,8 @@ class _Run:
         position, staging = self.activation.position, self.staging
         state = encode_state(ctx.state)
         blob = cache.to_blob() if self.resources.config.sequence is not None else self.activation.cache
-        event = staging.activation_event(position, self.start_ms, self.resources.now_ms(), None)
-        return Outcome(position, tuple(ctx.outputs), (event, *staging.events), staging.usage, state, blob)
+        events = self._events(self.resources.now_ms(), None)
+        return Outcome(position, tuple(ctx.outputs), events, staging.usage, state, blob)
 
 
 def _dead(activation: Activation, letter: DeadLetter, error: BaseException, resources: Resources) -> Outcome:

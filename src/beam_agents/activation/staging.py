@@ -104,12 +104,14 @@ class ActivationStaging:
         self._sealed = True
 
     def activation_event(
-        self, position: Position, start_ms: int, end_ms: int, error: BaseException | None
+        self, position: Position, start_ms: int, end_ms: int, error: BaseException | None, agent: str = ""
     ) -> TraceEvent:
         """The ACTIVATION event, parent of the LLM_CALL events."""
         found = {names.OUTCOME: "committed" if error is None else "dead_letter"}
         if error is not None:
             found[names.ERROR_TYPE] = type(error).__name__
+        if agent:
+            found[names.GEN_AI_AGENT_NAME] = agent
         if self.set_aside:
             found[names.ATTEMPT_LOG] = orjson.dumps([_logged(one) for one in self.set_aside]).decode()
         return TraceEvent(

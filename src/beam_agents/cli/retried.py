@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from beam_agents.activation.agent import Agent
+from beam_agents.activation.agent import Agent, agent_name
 from beam_agents.activation.dead_letter import DeadLetter, EncodedEvent
 from beam_agents.cli.complaint import Complaint
 from beam_agents.exporters.jsonl import JsonLineError, JsonLines, open_lines
@@ -26,6 +26,10 @@ class AtPosition:
     """An agent over `RetriedEvent`s: `agent` sees the events themselves."""
 
     agent: Agent
+
+    @property
+    def __name__(self) -> str:
+        return agent_name(self.agent)
 
     async def __call__(self, ctx: Any, retried: RetriedEvent) -> Any:
         return await self.agent(ctx, retried.event)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 from opentelemetry.trace.status import Status, StatusCode
@@ -17,10 +17,13 @@ from beam_agents import attributes as names
 from beam_agents.exporters.jsonl import entity_key_to_json
 from beam_agents.proto import TraceEvent
 
-__all__ = ["STORED_USAGE", "SpanValue", "to_span", "typed_attributes"]
+__all__ = ["ATTEMPT_EVENT", "STORED_USAGE", "SpanValue", "to_span", "typed_attributes"]
 
 SpanValue: TypeAlias = str | bool | int | float | Sequence[str]
 """A value of a span attribute."""
+
+ATTEMPT_EVENT: Final = "beam_agents.attempt"
+"""Name of the span event of one request of a call."""
 
 STORED_USAGE: Final = "beam_agents.stored."
 """Prefix of the tokens of a stored answer on a span, in place of `gen_ai.usage.`."""
@@ -43,6 +46,14 @@ def _strings(text: str) -> Sequence[str]:
         raise ValueError(text)
     return tuple(found)
 
+
+_LOGGED: Final = {
+    "id": names.ATTEMPT_ID,
+    "outcome": names.ATTEMPT_OUTCOME,
+    "error": names.ERROR_TYPE,
+    "status": names.HTTP_STATUS,
+    "waited_ms": names.WAITED_MS,
+}
 
 _READERS: Final[Mapping[str, Callable[[str], SpanValue]]] = {
     "string": str,
@@ -79,7 +90,8 @@ def typed_attributes(event: TraceEvent) -> dict[str, SpanValue]:
 def to_span(event: TraceEvent, resource: Resource) -> ReadableSpan:
     """`event` as a finished span.
 
-    A call is a client span `{operation} {model}`; an activation is an internal span `invoke_agent`.
+    A call is a client span `{operation} {model}`, with an event for each request where it made several; an
+    activation is an internal span `invoke_agent`.
 
     Raises:
         ValueError: when the event has no valid trace or span id, or a time that OTLP cannot hold.
@@ -101,12 +113,29 @@ def to_span(event: TraceEvent, resource: Resource) -> ReadableSpan:
         parent=_context(event.trace_id, event.parent_span_id),
         resource=resource,
         attributes=typed,
+        events=_attempts(event),
         kind=SpanKind.CLIENT if event.event_type == TraceEvent.LLM_CALL else SpanKind.INTERNAL,
         status=Status(StatusCode.ERROR, error) if error else Status(StatusCode.UNSET),
         start_time=event.start_ms * 1_000_000,
         end_time=max(event.start_ms, event.end_ms) * 1_000_000,
         instrumentation_scope=_SCOPE,
     )
+
+
+def _attempts(event: TraceEvent) -> list[Event]:
+    """One event for each request of the call's log, at its end; the one that was answered ended with the call."""
+    try:
+        log = orjson.loads(event.attributes.get(names.ATTEMPT_LOG, "[]"))
+        return [_attempt(logged, event) for logged in log]
+    except (ValueError, TypeError, AttributeError):
+        return []
+
+
+def _attempt(logged: Mapping[str, Any], event: TraceEvent) -> Event:
+    told = {name: logged[key] for key, name in _LOGGED.items() if key in logged}
+    answered = logged.get("outcome") == "answered"
+    ended_ms = int(logged.get("ended_ms") or (event.end_ms if answered else event.start_ms))
+    return Event(ATTEMPT_EVENT, told, ended_ms * 1_000_000)
 
 
 def _name(event: TraceEvent, typed: Mapping[str, SpanValue]) -> str:

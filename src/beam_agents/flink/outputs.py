@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,7 @@ def unchanged(output: Any) -> Any:
 def converting(agent: Agent, to_output: Callable[[Any], Any]) -> Agent:
     """The agent with outputs of the declared type; another type is an error of the activation."""
 
+    @functools.wraps(agent)
     async def converted(ctx: AgentContext, event: Any) -> Any:
         result = await agent(ctx, event)
         ctx.outputs[:] = map(to_output, ctx.outputs)

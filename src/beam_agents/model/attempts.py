@@ -150,14 +150,14 @@ class Attempts:
 
     async def _note_failure(self, intent: Intent, error: BaseException, record: CallRecord) -> None:
         outcome: AttemptOutcome = "in_doubt" if _in_doubt(error) else "failed"
+        now_ms = self.now_ms()
         record.log.append(
-            Attempt(intent.ordinal, outcome, type(error).__name__, status_of(error), waited_ms=record.waited_ms)
+            Attempt(intent.ordinal, outcome, type(error).__name__, status_of(error), record.waited_ms, now_ms)
         )
         if outcome == "in_doubt":
             endpoint, request = self.breaker.endpoint, intent.call.attempt_id(intent.ordinal)
-            notices.tell(
-                "call_in_doubt", self.now_ms(), about=endpoint, endpoint=endpoint, request=request, cause=_cause(error)
-            )
+            cause = _cause(error)
+            notices.tell("call_in_doubt", now_ms, about=endpoint, endpoint=endpoint, request=request, cause=cause)
         if self.journaling is not None:
             await self.journaling.record_failure(intent, outcome, error)
 

@@ -44,7 +44,7 @@ class Endpoint:
 class Attempt(NamedTuple):
     """One request on the wire for this call, and how long the call waited before it.
 
-    `usage` is that of an answer, when known.
+    `ended_ms` is when it failed, `usage` that of an answer, when known.
     """
 
     ordinal: int
@@ -52,6 +52,7 @@ class Attempt(NamedTuple):
     error_type: str = ""
     status: int | None = None
     waited_ms: float = 0
+    ended_ms: int = 0
     usage: TokenUsage | None = None
 
 
@@ -172,6 +173,8 @@ def _logged(call: CallIdentity, attempt: Attempt, *, is_source: bool) -> dict[st
         logged["status"] = attempt.status
     if attempt.waited_ms:
         logged["waited_ms"] = round(attempt.waited_ms)
+    if attempt.ended_ms:
+        logged["ended_ms"] = attempt.ended_ms
     if attempt.usage is not None and not is_source:
         logged["input_tokens"] = attempt.usage.prompt_tokens
         logged["output_tokens"] = attempt.usage.completion_tokens
