@@ -16,6 +16,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No key, address or proxy from outside reaches a test."""
     for name in (
         *("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"),
+        *("AZURE_OPENAI_API_KEY", "OPENAI_API_VERSION", "ANTHROPIC_AUTH_TOKEN"),
         *("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
         *("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"),
     ):

@@ -108,11 +108,63 @@ async def test_a_status_is_classified_whatever_the_body(wire: Wire, status: int,
     assert seen == 1
 
 
-async def test_exhausted_quota_is_not_a_rate_limit():
-    body = {"error": {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": None}}
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("insufficient_quota", ProviderRequestError),
+        ("insufficient_user_quota", ProviderRequestError),
+        ("INSUFFICIENT_BALANCE", ProviderRequestError),
+        ("billing_hard_limit_reached", ProviderRequestError),
+        ("spending_limit_reached", ProviderRequestError),
+        ("rate_limit_exceeded", RateLimitError),
+        ("quota_per_minute", RateLimitError),
+        ("429", RateLimitError),
+    ],
+)
+@pytest.mark.parametrize("name", ["code", "type"])
+async def test_exhausted_quota_is_not_a_rate_limit(code: str, expected: type, name: str):
+    body = {"error": {"message": "You exceeded your current quota", "type": None, "code": None, name: code}}
     error, seen = await failure(WIRES["openai"], answer(body, 429))
-    assert type(error) is ProviderRequestError
-    assert (error.status, error.code, seen) == (429, "insufficient_quota", 1)
+    assert type(error) is expected
+    assert (error.status, error.code, seen) == (429, code, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(429, RateLimitError), (401, ProviderRequestError), (503, ServerError)]
+)
+@pytest.mark.parametrize("damage", ["short", "reset", "stall", "bad gzip"])
+async def test_a_failure_is_classified_by_its_status_even_if_its_body_is_damaged(
+    wire: Wire, status: int, expected: type, damage: str
+):
+    head = f"HTTP/1.1 {status} X\r\nContent-Length: 90\r\nRetry-After: 3\r\n"
+    replies = {
+        "short": raw_tcp.Reply((head.encode() + b"\r\n{",), "close"),
+        "reset": raw_tcp.Reply((head.encode() + b"\r\n{", b'"'), "reset", pause_s=0.05),
+        "stall": raw_tcp.Reply((head.encode() + b"\r\n{",), "stall"),
+        "bad gzip": raw_tcp.Reply((head.encode() + b"Content-Encoding: gzip\r\n\r\n" + b"x" * 90,)),
+    }
+    error, seen = await failure(wire, replies[damage], timeout_s=0.5)
+    assert type(error) is expected
+    assert (error.status, error.in_doubt, seen) == (status, False, 1)
+    assert getattr(error, "retry_after_ms", 3000) == 3000
+
+
+async def test_long_headers_do_not_cost_the_answer(wire: Wire):
+    with RawServer(lambda request: answer(wire.answer("ok"), headers={"X-Policy": "p" * 30_000})) as server:
+        client = wire.client(server.url)
+        response = await client.complete(REQUEST)
+        await client.aclose()
+    assert client.decode(response.response).text == "ok"
+
+
+async def test_a_byte_order_mark_does_not_cost_the_answer(wire: Wire):
+    payload = b"\xef\xbb\xbf" + json.dumps(wire.answer("ok")).encode()
+    with RawServer(lambda request: answer(payload)) as server:
+        client = wire.client(server.url)
+        response = await client.complete(REQUEST)
+        await client.aclose()
+    assert response.response == payload
+    assert client.decode(payload).text == "ok"
 
 
 @pytest.mark.parametrize(
@@ -134,6 +186,20 @@ async def test_exhausted_quota_is_not_a_rate_limit():
         ({"object": "error", "message": "bad", "type": "BadRequestError", "code": 400}, ProviderRequestError, 400),
         ({"choices": [{"error": {"code": 503}, "message": {"content": ""}}]}, ServerError, 503),
         ({"errors": [{"code": 500, "message": "x"}]}, ServerError, 500),
+        ([{"error": {"code": 503, "status": "UNAVAILABLE"}}], ServerError, 503),
+        ({"title": "Too Many Requests", "status": 429}, RateLimitError, 429),
+        ({"statusCode": 401, "message": "Access denied"}, ProviderRequestError, 401),
+        ({"error_code": 336501, "error_msg": "rate limit"}, ServerError, 200),
+        ({"success": False, "message": "?"}, ServerError, 200),
+        ({"status": "failed", "message": "?"}, ServerError, 200),
+        ({"error": {"type": "RateLimitError", "message": "?"}}, RateLimitError, 429),
+        ({"error": {"type": "too_many_requests"}}, RateLimitError, 429),
+        ({"error": {"code": "Throttling.RateLimited"}}, ServerError, 200),
+        ({"error": {"code": "ThrottlingException"}}, RateLimitError, 429),
+        ({"error": {"code": 502.0}}, ServerError, 502),
+        ({"error": {"code": "content_policy_violation"}}, ProviderRequestError, 400),
+        ({"error": {"code": "invalid_request", "message": "?"}}, ProviderRequestError, 400),
+        ({"error": {"code": 429, "type": "billing_not_active"}}, ProviderRequestError, 429),
     ],
 )
 async def test_an_error_inside_a_200_counts_as_its_code_says(wire: Wire, body: Any, expected: type, status: int):
@@ -311,6 +377,53 @@ async def test_a_key_may_be_an_async_callable(wire: Wire):
         await client.aclose()
     sent = [seen.headers[wire.key_header].removeprefix("Bearer ") for seen in server.received]
     assert sent == ["token-1", "token-2"]
+
+
+async def test_space_around_a_key_is_left_out(wire: Wire):
+    with RawServer(lambda request: answer(wire.answer("ok"))) as server:
+        client = wire.client(server.url, api_key=f" {KEY}\n")
+        await client.complete(REQUEST)
+        await client.aclose()
+    assert server.received[0].headers[wire.key_header].removeprefix("Bearer ") == KEY
+
+
+@pytest.mark.parametrize("key", ["two\nlines", "schlüssel", b"bytes"])
+async def test_a_key_that_cannot_stand_in_a_header_is_refused_and_not_shown(wire: Wire, key: Any):
+    async def fetched() -> Any:
+        return key
+
+    client = wire.client("http://127.0.0.1:1", api_key=fetched)
+    with pytest.raises(ProviderRequestError, match="nothing was sent") as caught:
+        await client.complete(REQUEST)
+    assert caught.value.code == "malformed_credential"
+    assert str(key)[:6] not in str(caught.value)
+
+
+async def test_an_async_callable_that_returns_no_key_is_a_missing_one(wire: Wire):
+    async def nothing() -> str:
+        return ""
+
+    client = wire.client(None, api_key=nothing)
+    with pytest.raises(ProviderRequestError, match="returned none") as caught:
+        await client.complete(REQUEST)
+    assert caught.value.code == "missing_credential"
+
+
+async def test_the_query_of_a_base_url_stays_at_the_end(wire: Wire):
+    with RawServer(lambda request: answer(wire.answer("ok"))) as server:
+        client = wire.client(f"{server.url}/gateway/?team=data")
+        await client.complete(REQUEST)
+        await client.aclose()
+    assert server.received[0].path == f"/gateway{wire.path}?team=data"
+
+
+async def test_a_header_of_ones_own_takes_the_place_of_ours_whatever_its_case(wire: Wire):
+    with RawServer(lambda request: answer(wire.answer("ok"))) as server:
+        client = wire.client(server.url, headers={"accept-ENCODING": "identity", "X-Team": "data"})
+        await client.complete(REQUEST)
+        await client.aclose()
+    (seen,) = server.received
+    assert (seen.headers["accept-encoding"], seen.headers["x-team"]) == ("identity", "data")
 
 
 async def test_the_vendors_own_endpoint_needs_a_key(wire: Wire):

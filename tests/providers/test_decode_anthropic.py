@@ -115,3 +115,10 @@ def test_an_answer_without_blocks_is_a_decode_error(content: Any):
 
 def test_odd_blocks_are_skipped():
     assert decoded([None, 5, {"type": "text"}, {"type": "text", "text": None}, {"text": "x"}]).text is None
+
+
+def test_whole_numbers_in_a_tool_call_stay_exact():
+    use = {"type": "tool_use", "id": "1", "name": "f", "input": {"id": 12345678901234567890123}}
+    body = json.dumps({"type": "message", "content": [use]}).encode()
+    (call,) = decode_anthropic(body).tool_calls
+    assert json.loads(call["function"]["arguments"]) == {"id": 12345678901234567890123}

@@ -114,3 +114,10 @@ def test_usage_counts_thoughts_in(usage: Any, expected: TokenUsage | None):
 def test_an_answer_without_candidates_or_a_block_reason_is_a_decode_error(body: bytes):
     with pytest.raises(ResponseDecodeError):
         decode_gemini(body)
+
+
+def test_whole_numbers_in_a_tool_call_stay_exact():
+    said = {"functionCall": {"name": "f", "args": {"id": 12345678901234567890123}}}
+    body = json.dumps({"candidates": [{"content": {"parts": [said]}}]}).encode()
+    (call,) = decode_gemini(body).tool_calls
+    assert json.loads(call["function"]["arguments"]) == {"id": 12345678901234567890123}

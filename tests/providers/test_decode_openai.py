@@ -38,6 +38,28 @@ def test_tool_calls_are_kept_as_they_are():
     assert answer.text is None
 
 
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ({"tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": {"a": 1}}}]}, ("c1", '{"a":1}')),
+        ({"tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f"}}]}, ("c1", "{}")),
+        ({"tool_calls": [{"id": None, "function": {"name": "f", "arguments": ""}}]}, (None, "{}")),
+        ({"tool_calls": None, "function_call": {"name": "f", "arguments": "{}"}}, (None, "{}")),
+    ],
+)
+def test_tool_calls_of_servers_that_are_not_exact_get_the_promised_form(message: Any, expected: Any):
+    answer = decoded({"content": None, **message})
+    (call,) = answer.tool_calls
+    assert (call.get("id"), call["function"]["arguments"]) == expected
+    assert (call["type"], call["function"]["name"]) == ("function", "f")
+    assert answer.finish_reason == "tool_calls"
+
+
+def test_a_call_of_another_kind_is_kept_as_it_is():
+    call = {"id": "c1", "type": "custom", "custom": {"name": "f", "input": "x"}}
+    assert decoded({"content": None, "tool_calls": [call]}).tool_calls == (call,)
+
+
 def test_text_only_in_a_reasoning_field_is_no_answer():
     assert decoded({"content": None, "reasoning_content": "hmm", "reasoning": "hmm"}).text is None
 
@@ -50,6 +72,8 @@ def test_text_only_in_a_reasoning_field_is_no_answer():
         ("content_filter", "content_filter"),
         ("tool_calls", "tool_calls"),
         ("function_call", "tool_calls"),
+        ("model_length", "length"),
+        ("MAX_TOKENS", "length"),
         ("eos", "eos"),
         (None, None),
         (7, None),

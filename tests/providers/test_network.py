@@ -90,6 +90,29 @@ async def test_a_proxy_from_the_environment_and_its_exceptions(wire: Wire, monke
     assert len(proxy.received) == len(direct.received) == 1
 
 
+async def test_the_proxy_for_all_schemes(wire: Wire, monkeypatch: pytest.MonkeyPatch):
+    with RawServer(lambda request: answer(wire.answer("by proxy"))) as proxy:
+        monkeypatch.setenv("ALL_PROXY", proxy.url.replace("//", "//user:word@"))
+        client = wire.client("http://models.invalid")
+        await client.complete(REQUEST)
+        await client.aclose()
+    assert proxy.received[0].headers["proxy-authorization"].startswith("Basic ")
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1080", "127.0.0.1:3128", "http://user:word@127.0.0.1:3128"])
+def test_a_proxy_that_cannot_work_or_would_be_pickled_with_its_password_is_refused_at_once(wire: Wire, proxy: str):
+    with pytest.raises(ValueError, match="proxy must") as caught:
+        wire.client("http://models.invalid", proxy=proxy)
+    assert "word" not in str(caught.value).replace("password", "")
+
+
+async def test_certificates_that_cannot_be_read_are_named(wire: Wire, tmp_path: Path):
+    client = wire.client("https://models.invalid", ca_file=str(tmp_path / "none.pem"))
+    with pytest.raises(EndpointUnreachable, match=r"none\.pem.*No such file") as caught:
+        await client.complete(REQUEST)
+    assert not caught.value.in_doubt
+
+
 async def test_a_retry_date_is_measured_with_the_clients_clock():
     reply = answer(b"", 429, {"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT"})
     with RawServer(lambda request: reply) as server:

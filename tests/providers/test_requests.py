@@ -39,7 +39,7 @@ TALK: list[dict[str, Any]] = [
 async def sent(kind: Any, messages: Any = TALK, tools: Any = None, options: Any = None, **params: Any) -> Received:
     """The request that a client writes."""
     with RawServer(lambda request: answer({})) as server:
-        client = kind(base_url=server.url, api_key="k", **(options or {}))
+        client = kind(**{"base_url": server.url, "api_key": "k", **(options or {})})
         await client.complete(LlmRequest("m", messages, tools, params or None))
         await client.aclose()
         return server.received[0]
@@ -77,6 +77,16 @@ async def test_openai_headers_and_azure_shape(monkeypatch: pytest.MonkeyPatch):
     assert request.path == "/openai/deployments/dep/chat/completions?api-version=2026-01-01"
     assert request.headers["api-key"] == "k"
     assert "authorization" not in request.headers
+
+
+async def test_azures_usual_names_in_the_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "of-azure")
+    monkeypatch.setenv("OPENAI_API_KEY", "of-openai")
+    monkeypatch.setenv("OPENAI_API_VERSION", "2026-02-02")
+    seen = await sent(OpenAIClient, options={"api_key": None, "auth": "api-key"})
+    assert (seen.headers["api-key"], seen.path) == ("of-azure", "/chat/completions?api-version=2026-02-02")
+    seen = await sent(OpenAIClient, options={"api_key": None})
+    assert (seen.headers["authorization"], seen.path) == ("Bearer of-openai", "/chat/completions")
 
 
 async def test_anthropic_messages():
@@ -148,6 +158,15 @@ async def test_anthropic_headers():
     seen = await sent(AnthropicClient, options={"bearer": True})
     assert seen.headers["authorization"] == "Bearer k"
     assert "x-api-key" not in seen.headers
+
+
+async def test_anthropics_token_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "the-key")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "the-token")
+    seen = await sent(AnthropicClient, options={"bearer": True, "api_key": None})
+    assert seen.headers["authorization"] == "Bearer the-token"
+    seen = await sent(AnthropicClient, options={"api_key": None})
+    assert seen.headers["x-api-key"] == "the-key"
 
 
 async def test_gemini_contents():
@@ -271,3 +290,37 @@ async def test_odd_but_writable_values_reach_the_wire(kind: Any):
     seen = await sent(kind, talk, big=2**70)
     assert seen.json["big"] == 2**70
     assert b"\\ud83d" in seen.body
+
+
+@pytest.mark.parametrize("kind", [AnthropicClient, GeminiClient])
+async def test_an_answer_without_words_is_left_out_of_the_talk(kind: Any):
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None}, {"role": "user", "content": "b"}]
+    body = await body_of(kind, talk)
+    (turn,) = body.get("messages") or body["contents"]
+    assert [part["text"] for part in turn.get("content") or turn["parts"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", [AnthropicClient, GeminiClient])
+async def test_a_parameter_that_is_none_is_as_if_it_were_not_given(kind: Any):
+    body = await body_of(kind, TALK, max_tokens=None, stop=None)
+    assert body.get("max_tokens", 4096) == 4096
+    assert "generationConfig" not in body
+    assert "stop_sequences" not in body
+
+
+@pytest.mark.parametrize("choice", [{"type": "any"}, {"function": {}}, 5])
+async def test_a_tool_choice_that_gemini_has_no_word_for_is_refused(choice: Any):
+    with pytest.raises(ValueError, match="tool_choice"):
+        await body_of(GeminiClient, TALK, [WEATHER], tool_choice=choice)
+
+
+@pytest.mark.parametrize("kind", [AnthropicClient, GeminiClient])
+async def test_whole_numbers_in_tool_calls_stay_exact(kind: Any):
+    vast = 12345678901234567890123
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"id": vast})}}
+    talk = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": json.dumps({"id": vast})},
+    ]
+    seen = await sent(kind, talk)
+    assert seen.body.count(str(vast).encode()) == 2

@@ -13,7 +13,7 @@ from yarl import URL
 from beam_agents.errors import ResponseDecodeError
 from beam_agents.providers.anthropic_messages import anthropic_messages
 from beam_agents.providers.http_client import ClientOptions, HttpClient, VendorNames
-from beam_agents.providers.json_body import as_text, dump_body, dump_text, parse_answer
+from beam_agents.providers.json_body import arguments_text, as_text, dump_body, parse_answer
 from beam_agents.providers.messages import tool_definitions
 from beam_agents.providers.params import renamed, wire_params
 from beam_agents.providers.schema_rules import ANTHROPIC
@@ -31,6 +31,7 @@ _FINISH = {
     "tool_use": "tool_calls",
     "refusal": "refusal",
 }
+_TOKENS = ("ANTHROPIC_AUTH_TOKEN",)
 _PARAM_NAMES = {"max_tokens": "max_tokens", "max_completion_tokens": "max_tokens"}
 
 
@@ -40,7 +41,7 @@ def decode_anthropic(body: bytes) -> DecodedResponse:
     Raises:
         ResponseDecodeError: when there is no list of content blocks.
     """
-    answer = parse_answer(body)
+    answer = parse_answer(body, exact=b'"tool_use"' in body)
     content = answer.get("content")
     if not isinstance(content, list):
         raise ResponseDecodeError("the answer is not an Anthropic message: it has no list of content blocks")
@@ -66,7 +67,7 @@ class AnthropicClient(HttpClient):
     Args:
         api_version: the `anthropic-version` header.
         max_tokens: sent where a request sets none, because the wire requires it.
-        bearer: send the key as `Authorization: Bearer`, as tokens (ANTHROPIC_AUTH_TOKEN) and gateways want it.
+        bearer: send the key, by default ANTHROPIC_AUTH_TOKEN, as `Authorization: Bearer`, as gateways want it.
         options: see `ClientOptions`.
     """
 
@@ -84,11 +85,14 @@ class AnthropicClient(HttpClient):
         bearer: bool = False,
         **options: Unpack[ClientOptions],
     ) -> None:
-        super().__init__(**options)
         self._bearer = bearer
+        super().__init__(**options)
         self._max_tokens = max_tokens
         self._headers.setdefault("anthropic-version", api_version)
-        self._messages_url = URL(self._base_url.removesuffix("/v1") + "/v1/messages")
+        self._messages_url = self._address("/messages" if self._base_url.endswith("/v1") else "/v1/messages")
+
+    def _key_names(self) -> tuple[str, ...]:
+        return (*(_TOKENS if self._bearer else ()), *self.names.api_key_env)
 
     def _url(self, model_id: str) -> URL:  # noqa: ARG002 - this wire names the model in the body
         return self._messages_url
@@ -141,8 +145,7 @@ def _tool_choice(choice: Any) -> dict[str, Any] | None:
 
 
 def _tool_call(block: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = dump_text(block.get("input") or {})
-    function = {"name": as_text(block.get("name")) or "", "arguments": arguments}
+    function = {"name": as_text(block.get("name")) or "", "arguments": arguments_text(block.get("input"))}
     return {"id": as_text(block.get("id")) or "", "type": "function", "function": function}
 
 

@@ -20,6 +20,8 @@ def anthropic_messages(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     wire: list[dict[str, Any]] = []
     for message in turns:
         role, blocks = _turn(message)
+        if role == "assistant" and not blocks:
+            continue  # an answer without words, such as a refusal; the wire refuses it
         if wire and wire[-1]["role"] == role:
             wire[-1]["content"].extend(blocks)
         else:

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,21 +34,12 @@ from beam_agents.providers.retry_after import retry_after_ms
 __all__ = ["Asked", "WireAnswer", "accepted_body"]
 
 _RETRIED_4XX = frozenset({409, 425, 499})
-_REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id")
+_REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-ms-request-id")
 
-_NO_MONEY = frozenset(
-    {
-        "arrearage",
-        "billing_error",
-        "billing_hard_limit_reached",
-        "billing_not_active",
-        "credits_exhausted",
-        "exceeded_current_quota_error",
-        "insufficient_balance",
-        "insufficient_credits",
-        "insufficient_quota",
-        "insufficient_user_quota",
-    }
+_NO_MONEY = re.compile(
+    r"arrearage|billing|credits?_exhausted|exceeded_current_quota|insufficient\w*_(?:balance|credits?|funds|quota)"
+    r"|out_of_credits?|payment_required|spend(?:ing)?_limit",
+    re.IGNORECASE,
 )
 
 
@@ -89,7 +81,8 @@ def accepted_body(answer: WireAnswer, asked: Asked) -> bytes:
             ) from None
         body = None
     # Google's streaming front ends wrap an error into a list.
-    body = body[0] if isinstance(body, list) and body and not succeeded else body
+    if isinstance(body, list) and body and (not succeeded or (isinstance(body[0], dict) and "error" in body[0])):
+        body = body[0]
     envelope = error_envelope(body, succeeded)
     if succeeded and envelope is None:
         return answer.body
@@ -115,7 +108,7 @@ def _failure(answer: WireAnswer, body: Any, envelope: Envelope, asked: Asked) ->
 
 
 def _out_of_money(envelope: Envelope) -> bool:
-    return any(str(word).casefold() in _NO_MONEY for word in (envelope.code, envelope.kind) if word is not None)
+    return any(isinstance(word, str) and _NO_MONEY.search(word) for word in (envelope.code, envelope.kind))
 
 
 def _now(asked: Asked) -> int | None:

@@ -7,6 +7,7 @@ worker then reads the environment.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any, TypeAlias
@@ -17,6 +18,8 @@ __all__ = ["ApiKey", "Credential"]
 
 ApiKey: TypeAlias = "str | Callable[[], Awaitable[str]]"
 """A key, or an async callable without arguments that returns one; it is awaited for every request."""
+
+_HEADER_TEXT = re.compile(r"[\x20-\x7e]+")
 
 
 class Credential:
@@ -29,23 +32,28 @@ class Credential:
     __slots__ = ("_key", "_left_behind", "env_names", "required")
 
     def __init__(self, key: ApiKey | None, env_names: tuple[str, ...], *, required: bool) -> None:
-        self._key = key
+        self._key = key or None
         self._left_behind = False
         self.env_names = env_names
         self.required = required
 
     async def value(self) -> str | None:
-        """The key for one request, or `None` where the endpoint needs none.
+        """The key for one request, without space around it, or `None` where the endpoint needs none.
 
         Raises:
-            ProviderRequestError: with code `missing_credential` when there is no key; nothing is sent.
+            ProviderRequestError: with code `missing_credential` when there is no key, `malformed_credential` when
+                it cannot stand in a header; nothing is sent.
         """
-        key = await self._key() if callable(self._key) else self._at_hand()
-        if key is not None:
-            return key
-        if not self.required:
-            return None
-        raise ProviderRequestError(None, message=self._missing(), code="missing_credential")
+        found = await self._key() if callable(self._key) else self._at_hand()
+        if not found:
+            if not self.required:
+                return None
+            raise ProviderRequestError(None, message=self._missing(), code="missing_credential")
+        key = found.strip() if isinstance(found, str) else ""
+        if not _HEADER_TEXT.fullmatch(key):
+            said = f"the API key (a {type(found).__name__}) is not one line of ASCII text; nothing was sent"
+            raise ProviderRequestError(None, message=said, code="malformed_credential")
+        return key
 
     @property
     def missing(self) -> str | None:
@@ -68,6 +76,8 @@ class Credential:
         return next((os.environ[name] for name in self.env_names if os.environ.get(name)), None)
 
     def _missing(self) -> str:
+        if callable(self._key):
+            return "there is no API key, nothing was sent: what was given as api_key returned none"
         names = " or ".join(self.env_names) or "api_key_env"
         behind = "; the key given as api_key does not travel to workers" if self._left_behind else ""
         return f"there is no API key, nothing was sent: set {names} in the worker's environment{behind}"

@@ -2,60 +2,77 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["Envelope", "error_envelope"]
 
+# Words without case, separators, and "Error" or "Exception" at their end; several vendors spell each in several ways.
 _STATUS_OF_WORD = {
-    # Anthropic
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-    # OpenAI and servers shaped like it
-    "bad_request": 400,
-    "badrequesterror": 400,
-    "context_length_exceeded": 400,
-    "invalid_api_key": 401,
-    "authenticationerror": 401,
-    "model_not_found": 404,
-    "notfounderror": 404,
-    "insufficient_quota": 429,
-    "insufficient_balance": 402,
-    "rate_limit_exceeded": 429,
-    "ratelimiterror": 429,
-    "request_timeout": 408,
-    "internal_error": 500,
-    "internalservererror": 500,
-    "internal_server_error": 500,
-    "server_error": 500,
-    "service_unavailable": 503,
-    # google.rpc.Code
-    "invalid_argument": 400,
-    "failed_precondition": 400,
-    "out_of_range": 400,
+    "badrequest": 400,
+    "contentfilter": 400,
+    "contentpolicyviolation": 400,
+    "contextlengthexceeded": 400,
+    "failedprecondition": 400,
+    "invalidargument": 400,
+    "invalidparameter": 400,
+    "invalidprompt": 400,
+    "invalidrequest": 400,
+    "outofrange": 400,
+    "validation": 400,
+    "authentication": 401,
+    "invalidapikey": 401,
     "unauthenticated": 401,
-    "permission_denied": 403,
-    "not_found": 404,
-    "already_exists": 409,
+    "unauthorized": 401,
+    "billing": 402,
+    "insufficientbalance": 402,
+    "paymentrequired": 402,
+    "accessdenied": 403,
+    "forbidden": 403,
+    "permission": 403,
+    "permissiondenied": 403,
+    "modelnotfound": 404,
+    "notfound": 404,
+    "requesttimeout": 408,
     "aborted": 409,
-    "resource_exhausted": 429,
+    "alreadyexists": 409,
+    "conflict": 409,
+    "requesttoolarge": 413,
+    "unprocessableentity": 422,
+    "insufficientquota": 429,
+    "ratelimit": 429,
+    "ratelimited": 429,
+    "ratelimitexceeded": 429,
+    "ratelimitreached": 429,
+    "resourceexhausted": 429,
+    "throttling": 429,
+    "throttled": 429,
+    "toomanyrequests": 429,
     "cancelled": 499,
-    "data_loss": 500,
+    "api": 500,
+    "dataloss": 500,
     "internal": 500,
+    "internalfailure": 500,
+    "internalserver": 500,
+    "server": 500,
     "unknown": 500,
     "unimplemented": 501,
+    "badgateway": 502,
+    "engineoverloaded": 503,
+    "serviceunavailable": 503,
     "unavailable": 503,
-    "deadline_exceeded": 504,
+    "deadlineexceeded": 504,
+    "gatewaytimeout": 504,
+    "timeout": 504,
+    "overloaded": 529,
 }
+_SEPARATORS = re.compile(r"[^a-z]+")
+_CODE_FIELDS = ("error_code", "errorCode")
+_STATUS_FIELDS = ("status", "statusCode", "status_code", *_CODE_FIELDS)
+_FAILED = ("error", "fail", "failed", "failure")
+_PROSE_FIELDS = ("message", "msg", "error_msg", "errorMessage", "detail", "title")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +116,17 @@ def error_envelope(body: Any, succeeded: bool) -> Envelope | None:
     if isinstance(base, dict) and base.get("status_code"):
         return _read({"code": base["status_code"], "message": base.get("status_msg")}, body)
     if "detail" in body or _is_coded(body) or (not succeeded and body):
-        return _read({**body, "message": body.get("message") or body.get("msg") or body.get("detail")}, body)
+        return _read(body, body)
     return None
 
 
 def _is_coded(body: Mapping[str, Any]) -> bool:
-    """`{"code": 1113, "message": ...}`: a vendor's number and its prose, nothing else."""
-    return body.get("code") not in (None, 0, 200, "0", "200", "") and ("message" in body or "msg" in body)
+    """A vendor's code beside its prose, the status of a failure, or a plain word for one."""
+    coded = any(body.get(name) not in (None, 0, 200, "0", "200", "") for name in ("code", *_CODE_FIELDS))
+    if coded and any(name in body for name in _PROSE_FIELDS):
+        return True
+    failed = body.get("success") is False or body.get("status") in _FAILED
+    return failed or any(_status_of(body.get(name)) is not None for name in _STATUS_FIELDS)
 
 
 def _choice_error(body: Mapping[str, Any]) -> Envelope | None:
@@ -124,22 +145,26 @@ def _read(error: Any, body: Mapping[str, Any]) -> Envelope:
         code = body.get("code")
         return Envelope(code=code, message=error, status=_status_of(code))
     kind = error.get("status") or error.get("type") or body.get("type")
-    code = error.get("code")
+    code = next((error[name] for name in ("code", *_CODE_FIELDS) if error.get(name) is not None), None)
     # Google's `code` repeats the HTTP status; its `status` is the code.
     named = kind if kind and (code is None or isinstance(error.get("status"), str)) else code
-    statuses = (_status_of(code), _status_of(kind), _status_of(error.get("status_code") or body.get("code")))
+    others = (error.get(name) for name in _STATUS_FIELDS)
+    statuses = map(_status_of, (code, kind, *others, body.get("code")))
     return Envelope(
         code=named,
         kind=kind,
         param=error.get("param"),
-        message=error.get("message") or error.get("detail"),
+        message=next((error[name] for name in _PROSE_FIELDS if error.get(name)), None),
         status=next((status for status in statuses if status is not None), None),
     )
 
 
 def _status_of(word: object) -> int | None:
-    if isinstance(word, str) and not word.isdigit():
-        return _STATUS_OF_WORD.get(word.casefold())
+    if isinstance(word, float) and word.is_integer():
+        word = int(word)
+    if isinstance(word, str) and not word.isdecimal():
+        plain = _SEPARATORS.sub("", word.casefold())
+        return _STATUS_OF_WORD.get(plain.removesuffix("error").removesuffix("exception"))
     if isinstance(word, bool) or not isinstance(word, (int, str)):
         return None
     number = int(word) if len(str(word)) <= 4 else 0

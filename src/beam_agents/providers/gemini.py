@@ -13,7 +13,7 @@ from yarl import URL
 from beam_agents.errors import ResponseDecodeError
 from beam_agents.providers.gemini_contents import SYNTHETIC_ID, gemini_contents
 from beam_agents.providers.http_client import ClientOptions, HttpClient, VendorNames
-from beam_agents.providers.json_body import as_text, dump_body, dump_text, parse_answer
+from beam_agents.providers.json_body import arguments_text, as_text, dump_body, parse_answer
 from beam_agents.providers.messages import tool_definitions
 from beam_agents.providers.params import renamed, wire_params
 from beam_agents.providers.schema_rules import GEMINI
@@ -48,7 +48,7 @@ def decode_gemini(body: bytes) -> DecodedResponse:
     Raises:
         ResponseDecodeError: when there is neither a candidate nor a block reason.
     """
-    answer = parse_answer(body)
+    answer = parse_answer(body, exact=b'"functionCall"' in body)
     candidates = answer.get("candidates")
     candidate = candidates[0] if isinstance(candidates, list) and candidates else None
     if candidate is None:
@@ -89,14 +89,13 @@ class GeminiClient(HttpClient):
 
     def __init__(self, *, api_version: str = "v1beta", **options: Unpack[ClientOptions]) -> None:
         super().__init__(**options)
-        root = self._base_url if self._base_url.endswith(f"/{api_version}") else f"{self._base_url}/{api_version}"
-        self._models_url = f"{root}/models"
+        self._root = "" if self._base_url.endswith(f"/{api_version}") else f"/{api_version}"
         self._urls: dict[str, URL] = {}
 
     def _url(self, model_id: str) -> URL:
         if model_id not in self._urls:
-            name = model_id.removeprefix("models/")
-            self._urls[model_id] = URL(f"{self._models_url}/{name}:generateContent")
+            name = model_id if "/" in model_id else f"models/{model_id}"
+            self._urls[model_id] = self._address(f"{self._root}/{name}:generateContent", model_id)
         return self._urls[model_id]
 
     def _auth(self, key: str) -> Mapping[str, str]:
@@ -136,9 +135,12 @@ def _declaration(function: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _calling(choice: Any) -> dict[str, Any]:
-    if isinstance(choice, Mapping):
-        return {"mode": "ANY", "allowedFunctionNames": [counts_of(choice.get("function")).get("name")]}
-    return {"mode": {"required": "ANY"}.get(str(choice), str(choice).upper())}
+    if isinstance(choice, str):
+        return {"mode": {"required": "ANY"}.get(choice, choice.upper())}
+    named = choice.get("function") if isinstance(choice, Mapping) else None
+    if not isinstance(named, Mapping) or not isinstance(named.get("name"), str):
+        raise ValueError("tool_choice must be auto, none, required, or name a function")
+    return {"mode": "ANY", "allowedFunctionNames": [named["name"]]}
 
 
 def _is_call(part: Mapping[str, Any]) -> bool:
@@ -148,8 +150,7 @@ def _is_call(part: Mapping[str, Any]) -> bool:
 def _tool_call(part: Mapping[str, Any], index: int) -> dict[str, Any]:
     """A tool call; the vendor's thought signature travels along, because the next request must return it."""
     said = part["functionCall"]
-    arguments = dump_text(said.get("args") or {})
-    function = {"name": as_text(said.get("name")) or "", "arguments": arguments}
+    function = {"name": as_text(said.get("name")) or "", "arguments": arguments_text(said.get("args"))}
     call = {"id": as_text(said.get("id")) or f"{SYNTHETIC_ID}{index}", "type": "function", "function": function}
     signature = part.get("thoughtSignature")
     return call if signature is None else {**call, "extra_content": {"google": {"thought_signature": signature}}}

@@ -26,6 +26,8 @@ def gemini_contents(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     names: dict[str, str] = {}
     for message in turns:
         role, parts = _turn(message, names)
+        if role == "model" and not parts:
+            continue  # an answer without words, such as a blocked one; the wire refuses it
         if contents and contents[-1]["role"] == role:
             contents[-1]["parts"].extend(parts)
         else:
@@ -89,7 +91,7 @@ def _function_response(message: Mapping[str, Any], names: Mapping[str, str]) -> 
         raise ValueError(f"the tool message for call {call_id!r} follows no assistant message with that tool call")
     text = joined_text(message.get("content"))
     try:
-        result = parse_body(text.encode("utf-8", "surrogatepass"))
+        result = parse_body(text.encode("utf-8", "surrogatepass"), exact=True)
     except ValueError:
         result = text
     response = result if isinstance(result, Mapping) else {"result": result}

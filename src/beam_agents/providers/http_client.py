@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypedDict
 
+from multidict import CIMultiDict
 from yarl import URL
 
 from beam_agents.ports import Clock, current_call
@@ -19,6 +20,8 @@ from beam_agents.providers.transport import Transport, TransportSettings
 from beam_agents.values import LlmRequest, LlmResponse
 
 __all__ = ["ClientOptions", "HttpClient", "SchemaMode", "VendorNames"]
+
+_HEADERS = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
 
 SchemaMode = Literal["native", "prompt"]
 """`native` asks for structured output by the vendor's own feature; `prompt` writes the schema into the prompt."""
@@ -72,17 +75,13 @@ class HttpClient:
         taken = {**options}
         base_url = taken.pop("base_url", None) or _first_set(self.names.base_url_env) or self.names.base_url
         self.model_id: str = taken.pop("model_id", "")
-        self._base_url = _checked_url(base_url)
+        self._base_url, self._query = _checked_url(base_url)
         self._credential = self._make_credential(taken.pop("api_key", None), taken.pop("api_key_env", None))
         self._idempotency_key: bool = taken.pop("idempotency_key", False)
         self._structured_output: SchemaMode = taken.pop("structured_output", "native")
         self._now_ms: Clock | None = taken.pop("now_ms", None)
-        self._headers: dict[str, str] = {
-            "Content-Type": "application/json",
-            "Accept": "application/json",
-            "Accept-Encoding": "gzip, deflate",
-            **taken.pop("headers", {}),
-        }
+        self._headers: CIMultiDict[str] = CIMultiDict(_HEADERS)
+        self._headers.update(taken.pop("headers", None) or {})
         self._transport = Transport(TransportSettings(**taken))
         if self._structured_output not in ("native", "prompt"):
             raise ValueError(f"structured_output={self._structured_output!r} must be 'native' or 'prompt'")
@@ -138,14 +137,25 @@ class HttpClient:
         self._now_ms = self._now_ms or now_ms
 
     def _make_credential(self, key: Any, env_name: str | None) -> Credential:
-        names = (env_name,) if env_name else self.names.api_key_env
+        names = (env_name,) if env_name else self._key_names()
         vendors_own = URL(self._base_url).host == URL(self.names.base_url).host
         return Credential(key, names, required=vendors_own or env_name is not None)
 
-    def _request_headers(self, key: str | None) -> dict[str, str]:
-        headers = self._headers if key is None else {**self._headers, **self._auth(key)}
+    def _key_names(self) -> tuple[str, ...]:
+        return self.names.api_key_env
+
+    def _request_headers(self, key: str | None) -> Mapping[str, str]:
+        headers = self._headers.copy()
+        if key is not None:
+            headers.update(self._auth(key))
         call = current_call.get() if self._idempotency_key else None
-        return headers if call is None else {**headers, "Idempotency-Key": call.call_id}
+        if call is not None:
+            headers["Idempotency-Key"] = call.call_id
+        return headers
+
+    def _address(self, path: str, model_id: str = "") -> URL:
+        """`path` below the base URL, whose query stays at the end; `{model}` in it becomes `model_id`."""
+        return URL((self._base_url + path).replace("{model}", model_id)).update_query(self._query)
 
     def _url(self, model_id: str) -> URL:
         raise NotImplementedError
@@ -167,10 +177,12 @@ def _first_set(names: tuple[str, ...]) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
-def _checked_url(text: str) -> str:
+def _checked_url(text: str) -> tuple[str, str]:
+    """The address without a slash at its end, and its query."""
     url = URL(text)
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError(f"base_url={text!r} must start with http:// or https:// and name a host")
     if url.user or url.password:
         raise ValueError("base_url must not hold a user name or password: give the key as api_key or api_key_env")
-    return text.rstrip("/")
+    address, _, query = text.partition("?")
+    return address.rstrip("/"), query

@@ -10,7 +10,7 @@ import orjson
 
 from beam_agents.errors import ResponseDecodeError
 
-__all__ = ["as_text", "dump_body", "dump_text", "parse_answer", "parse_body"]
+__all__ = ["arguments_text", "as_text", "dump_body", "dump_text", "parse_answer", "parse_body"]
 
 
 _MOST_DIGITS = 4_300  # of an int that Python reads
@@ -66,6 +66,11 @@ def dump_text(value: Any) -> str:
         return json.dumps(value, separators=(",", ":"))
     except RecursionError as error:
         raise ResponseDecodeError("the answer is nested too deeply") from error
+
+
+def arguments_text(value: Any) -> str:
+    """A tool call's arguments as JSON text; some servers send an object where text is promised, or the reverse."""
+    return value if isinstance(value, str) and value else dump_text(value or {})
 
 
 def parse_answer(body: bytes, *, exact: bool = False) -> Mapping[str, Any]:

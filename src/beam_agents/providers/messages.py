@@ -93,7 +93,7 @@ def arguments_of(call: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     arguments = function.get("arguments") or "{}"
     if isinstance(arguments, str):
         try:
-            arguments = parse_body(arguments.encode("utf-8", "surrogatepass"))
+            arguments = parse_body(arguments.encode("utf-8", "surrogatepass"), exact=True)
         except ValueError as error:
             raise ValueError(f"the arguments of tool call {function['name']!r} are not JSON") from error
     if not isinstance(arguments, Mapping):

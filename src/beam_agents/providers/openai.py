@@ -13,7 +13,7 @@ from yarl import URL
 
 from beam_agents.errors import ResponseDecodeError
 from beam_agents.providers.http_client import ClientOptions, HttpClient, VendorNames
-from beam_agents.providers.json_body import as_text, dump_body, parse_answer
+from beam_agents.providers.json_body import arguments_text, as_text, dump_body, parse_answer
 from beam_agents.providers.params import wire_params
 from beam_agents.providers.structured_output import openai_response_format, schema_in_prompt
 from beam_agents.providers.usage import count, counts_of, total_usage
@@ -21,8 +21,9 @@ from beam_agents.values import DecodedResponse, LlmRequest, TokenUsage
 
 __all__ = ["OpenAIClient", "decode_openai"]
 
-_FINISH = {"function_call": "tool_calls"}
+_FINISH = {"function_call": "tool_calls", "max_tokens": "length", "model_length": "length"}
 _TEXT_PARTS = ("text", "output_text")
+_AZURE_KEYS = ("AZURE_OPENAI_API_KEY", "OPENAI_API_KEY")
 
 
 def decode_openai(body: bytes) -> DecodedResponse:
@@ -38,14 +39,14 @@ def decode_openai(body: bytes) -> DecodedResponse:
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise ResponseDecodeError("the answer is not a chat completion: it has no choices[0].message")
     refusal = message.get("refusal") or _joined(message.get("content"), ("refusal",), "refusal")
-    said = choice.get("finish_reason")
-    vendor_finish = said if isinstance(said, str) else None
+    vendor_finish = as_text(choice.get("finish_reason"))
+    tool_calls = _tool_calls(message)
     return DecodedResponse(
         usage=_usage(answer),
         text=_joined(message.get("content"), _TEXT_PARTS, "text"),
-        finish_reason=_finish(vendor_finish, bool(refusal)),
-        refusal=refusal if isinstance(refusal, str) else None,
-        tool_calls=_tool_calls(message),
+        finish_reason=_finish(vendor_finish, bool(refusal), bool(tool_calls)),
+        refusal=as_text(refusal),
+        tool_calls=tool_calls,
         response_model=as_text(answer.get("model")),
         response_id=as_text(answer.get("id")),
         vendor_finish_reason=vendor_finish,
@@ -58,8 +59,9 @@ class OpenAIClient(HttpClient):
     Args:
         organization, project: sent as `OpenAI-Organization` and `OpenAI-Project`; default OPENAI_ORG_ID and
             OPENAI_PROJECT_ID.
-        api_version: `api-version` in the query, for Azure-shaped gateways.
-        auth: `bearer` sends `Authorization`, `api-key` sends the header of that name.
+        api_version: `api-version` in the query, for Azure-shaped gateways; default OPENAI_API_VERSION where `auth` is
+            `api-key`.
+        auth: `bearer` sends `Authorization`, `api-key` sends the header of that name (AZURE_OPENAI_API_KEY).
         options: see `ClientOptions`. `base_url` may hold `{model}`.
     """
 
@@ -78,11 +80,13 @@ class OpenAIClient(HttpClient):
         auth: Literal["bearer", "api-key"] = "bearer",
         **options: Unpack[ClientOptions],
     ) -> None:
-        super().__init__(**options)
         if auth not in ("bearer", "api-key"):
             raise ValueError(f"auth={auth!r} must be 'bearer' or 'api-key'")
         self._auth_scheme = auth
-        self._api_version = api_version
+        super().__init__(**options)
+        if auth == "api-key":
+            api_version = api_version or os.environ.get("OPENAI_API_VERSION")
+        self._version = {} if api_version is None else {"api-version": api_version}
         for header, value, env_name in (
             ("OpenAI-Organization", organization, "OPENAI_ORG_ID"),
             ("OpenAI-Project", project, "OPENAI_PROJECT_ID"),
@@ -91,12 +95,12 @@ class OpenAIClient(HttpClient):
                 self._headers.setdefault(header, found)
         self._urls: dict[str, URL] = {}
 
+    def _key_names(self) -> tuple[str, ...]:
+        return self.names.api_key_env if self._auth_scheme == "bearer" else _AZURE_KEYS
+
     def _url(self, model_id: str) -> URL:
         if model_id not in self._urls:
-            url = URL(self._base_url.replace("{model}", model_id) + "/chat/completions")
-            self._urls[model_id] = (
-                url if self._api_version is None else url.with_query({"api-version": self._api_version})
-            )
+            self._urls[model_id] = self._address("/chat/completions", model_id).update_query(self._version)
         return self._urls[model_id]
 
     def _auth(self, key: str) -> Mapping[str, str]:
@@ -124,15 +128,29 @@ def _joined(content: object, kinds: tuple[str, ...], name: str) -> str | None:
     return "".join(found) if found else None
 
 
-def _finish(vendor_finish: str | None, refused: bool) -> str | None:
-    if refused and vendor_finish in (None, "stop"):
-        return "refusal"
-    return vendor_finish if vendor_finish is None else _FINISH.get(vendor_finish, vendor_finish)
+def _finish(vendor_finish: str | None, refused: bool, called: bool) -> str | None:
+    if vendor_finish in (None, "stop"):
+        return "refusal" if refused else "tool_calls" if called else vendor_finish
+    return _FINISH.get(vendor_finish.casefold(), vendor_finish)
 
 
 def _tool_calls(message: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     calls = message.get("tool_calls")
-    return tuple(call for call in calls if isinstance(call, dict)) if isinstance(calls, list) else ()
+    if not calls and isinstance(message.get("function_call"), dict):
+        calls = [{"function": message["function_call"]}]
+    return tuple(_tool_call(call) for call in calls if isinstance(call, dict)) if isinstance(calls, list) else ()
+
+
+def _tool_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """As it is, where it is of the promised form; other kinds of calls too."""
+    function = call.get("function")
+    if not isinstance(function, dict) or (isinstance(function.get("arguments"), str) and "type" in call):
+        return call
+    return {
+        "type": "function",
+        **call,
+        "function": {**function, "arguments": arguments_text(function.get("arguments"))},
+    }
 
 
 def _usage(answer: Mapping[str, Any]) -> TokenUsage | None:

@@ -29,5 +29,6 @@ def wire_params(request: LlmRequest) -> dict[str, Any]:
 
 
 def renamed(params: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Takes the parameters that `names` maps out of `params` and returns them under their wire names."""
-    return {wire: params.pop(neutral) for neutral, wire in names.items() if neutral in params}
+    """Takes the parameters that `names` maps out of `params`; those that are not `None` under their wire names."""
+    taken = {wire: params.pop(neutral) for neutral, wire in names.items() if neutral in params}
+    return {wire: value for wire, value in taken.items() if value is not None}

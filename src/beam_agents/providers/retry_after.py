@@ -11,22 +11,25 @@ from typing import Any
 
 __all__ = ["retry_after_ms"]
 
-_HINT = re.compile(r"(?:try again|retry) in ((?:\d+(?:\.\d+)?(?:ms|[hms])\s*){1,4})", re.IGNORECASE | re.ASCII)
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[hms])", re.IGNORECASE | re.ASCII)
-_UNIT_MS = {"ms": 1.0, "s": 1_000.0, "m": 60_000.0, "h": 3_600_000.0}
+_AMOUNT = r"(\d+(?:\.\d+)?) ?(ms|milliseconds?|s|sec(?:ond)?s?|m|min(?:ute)?s?|h|hours?)(?![a-z])"
+_HINT = re.compile(rf"(?:try again|retry) (?:in|after) ((?:{_AMOUNT}\s*){{1,4}})", re.IGNORECASE | re.ASCII)
+_PART = re.compile(_AMOUNT, re.IGNORECASE | re.ASCII)
+_UNIT_MS = {"s": 1_000.0, "m": 60_000.0, "h": 3_600_000.0}
 
 
 def retry_after_ms(headers: Mapping[str, str], body: Any, now_ms: int | None) -> float | None:
     """Milliseconds to wait, rounded up; `None` when the endpoint does not say so readably.
 
-    Looks at `retry-after-ms`, then at `retry-after` as seconds, then as an HTTP date (RFC 9110) against the
-    response's own `Date` or else `now_ms`, then into the body: Google's `RetryInfo`, `retry_after` fields,
-    OpenAI's "try again in 1.2s". Negative, infinite and unreadable values are ignored; a past date is 0.
+    Looks at `retry-after-ms` and `x-ms-retry-after-ms`, then at `retry-after` as seconds, then as an HTTP date
+    (RFC 9110) against the response's own `Date` or else `now_ms`, then into the body: Google's `RetryInfo`,
+    `retry_after` fields, OpenAI's "try again in 1.2s", Azure's "retry after 6 seconds". Negative, infinite and
+    unreadable values are ignored; a past date is 0.
     """
     said = headers.get("retry-after", "")
     candidates = (
         _number(headers.get("retry-after-ms")),
-        _scaled(said, 1_000.0),
+        _number(headers.get("x-ms-retry-after-ms")),
+        _scaled(said.partition(",")[0], 1_000.0),
         _date_ms(said, headers.get("date", ""), now_ms),
     )
     wait = next((found for found in candidates if found is not None), None)
@@ -79,13 +82,15 @@ def _date_ms(said: str, response_date: str, now_ms: int | None) -> float | None:
 
 def _body_hint_ms(body: Any) -> float | None:
     error = body.get("error") if isinstance(body, dict) else None
+    if isinstance(error, str):
+        return _prose_ms(error)
     if not isinstance(error, dict):
         error = body if isinstance(body, dict) else {}
     for found in (
         _retry_info_ms(error.get("details")),
         _number(error.get("retry_after_ms")),
         _scaled(error.get("retry_after"), 1_000.0),
-        _prose_ms(error.get("message")),
+        _prose_ms(error.get("message") or error.get("detail")),
     ):
         if found is not None:
             return found
@@ -95,7 +100,7 @@ def _body_hint_ms(body: Any) -> float | None:
 def _retry_info_ms(details: object) -> float | None:
     """`google.rpc.RetryInfo.retryDelay`: "1.5s", or an object of seconds and nanos."""
     for detail in details if isinstance(details, list) else ():
-        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        delay = (detail.get("retryDelay") or detail.get("retry_delay")) if isinstance(detail, dict) else None
         if isinstance(delay, dict):
             seconds, nanos = _scaled(delay.get("seconds", 0), 1_000.0), _scaled(delay.get("nanos", 0), 1e-6)
             return None if seconds is None or nanos is None else seconds + nanos
@@ -108,5 +113,9 @@ def _prose_ms(message: object) -> float | None:
     found = _HINT.search(message[:2_000]) if isinstance(message, str) else None
     if found is None:
         return None
-    parts = [_scaled(amount, _UNIT_MS[unit.lower()]) for amount, unit in _PART.findall(found.group(1))]
+    parts = [_scaled(amount, _unit_ms(unit.lower())) for amount, unit in _PART.findall(found.group(1))]
     return sum(part for part in parts if part is not None) if parts else None
+
+
+def _unit_ms(unit: str) -> float:
+    return 1.0 if unit.startswith(("ms", "mil")) else _UNIT_MS[unit[0]]

@@ -17,11 +17,12 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from beam_agents.errors import ConnectionBroken, EndpointUnreachable, ProviderTimeout
+from beam_agents.errors import ConnectionBroken, EndpointUnreachable, ProviderError, ProviderTimeout
 from beam_agents.providers.classification import WireAnswer
 
 __all__ = ["Transport", "TransportSettings"]
 
+_HEADER_BYTES = 65_536
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.InvalidURL)
 
 
@@ -33,7 +34,8 @@ class TransportSettings:
         timeout_s: total deadline of one request, from asking for a connection to the last byte.
         connect_timeout_s: how long making a connection may take.
         max_connections: requests in flight at once on one loop; more wait for their turn.
-        proxy: URL of an HTTP proxy; `None` reads HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+        proxy: URL of an HTTP proxy; `None` reads HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY. One that needs a
+            password comes from there, since settings are pickled.
         ca_file: certificates to trust instead of the system's.
     """
 
@@ -48,6 +50,8 @@ class TransportSettings:
             value = getattr(self, name)
             if not 0 < value < float("inf"):
                 raise ValueError(f"{name}={value!r} must be a finite number above 0")
+        if self.proxy is not None:
+            _check_proxy(URL(self.proxy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ class Transport:
     async def post(self, url: URL, body: bytes, headers: Mapping[str, str]) -> WireAnswer:
         """Send one request and read the whole answer. Never retries and never follows a redirect.
 
+        An answer whose status tells of a failure is one even when its body is cut or damaged; it is then empty.
+
         Raises:
             ProviderTimeout: no whole answer before the deadline, or no connection in time.
             EndpointUnreachable: no connection; nothing was sent.
@@ -81,29 +87,36 @@ class Transport:
         if session is None or session.http.closed:
             session = await self._open(url)
         sent = False
+        failures: list[WireAnswer] = []
         try:
             async with asyncio.timeout(self._settings.timeout_s), session.slots:
                 sent = True
-                return await _exchange(session, url, body, headers)
-        except aiohttp.ConnectionTimeoutError as error:
-            raise _timed_out(f"no connection within {self._settings.connect_timeout_s:g} s", sent=False) from error
-        except TimeoutError as error:
-            stage = "no whole answer" if sent else "no free connection"
-            raise _timed_out(f"{stage} within {self._settings.timeout_s:g} s", sent=sent) from error
-        except _NEVER_SENT as error:
-            raise EndpointUnreachable(
-                f"{url.origin()} cannot be reached ({type(error).__name__}: {_os_reason(error)}); nothing was sent"
-            ) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise ConnectionBroken(
-                f"the connection to {url.origin()} broke before a whole answer arrived ({type(error).__name__})"
-            ) from error
+                return await _exchange(session, url, body, headers, failures)
+        except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is one of these
+            if failures:
+                return failures[0]
+            raise self._failure(error, url, sent) from error
 
     async def aclose(self) -> None:
         """Close this loop's connections. Idempotent; a later request opens new ones."""
         session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
             await session.owner.aclose()
+
+    def _failure(self, error: Exception, url: URL, sent: bool) -> ProviderError:
+        settings = self._settings
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return _timed_out(f"no connection within {settings.connect_timeout_s:g} s", sent=False)
+        if isinstance(error, TimeoutError):
+            stage = "no whole answer" if sent else "no free connection"
+            return _timed_out(f"{stage} within {settings.timeout_s:g} s", sent=sent)
+        if isinstance(error, _NEVER_SENT):
+            return EndpointUnreachable(
+                f"{url.origin()} cannot be reached ({type(error).__name__}: {_os_reason(error)}); nothing was sent"
+            )
+        return ConnectionBroken(
+            f"the connection to {url.origin()} broke before a whole answer arrived ({type(error).__name__})"
+        )
 
     async def _open(self, url: URL) -> _LoopSession:
         loop = asyncio.get_running_loop()
@@ -125,6 +138,8 @@ class Transport:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_timeout_s),
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+            max_line_size=_HEADER_BYTES,
+            max_field_size=_HEADER_BYTES,
         )
         proxy = settings.proxy or _environment_proxy(url.scheme, url.host or "")
         return _LoopSession(http, asyncio.Semaphore(settings.max_connections), _owner(http), proxy)
@@ -140,20 +155,39 @@ async def _owner(http: aiohttp.ClientSession) -> AsyncGenerator[None, None]:
 
 
 def _tls(ca_file: str | None) -> ssl.SSLContext | bool:
-    return True if ca_file is None else ssl.create_default_context(cafile=ca_file)
+    if ca_file is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise EndpointUnreachable(
+            f"the certificates in ca_file={ca_file!r} cannot be read ({error.strerror or error}); nothing was sent"
+        ) from error
 
 
-async def _exchange(session: _LoopSession, url: URL, body: bytes, headers: Mapping[str, str]) -> WireAnswer:
+def _check_proxy(proxy: URL) -> None:
+    if proxy.scheme not in ("http", "https") or not proxy.host:
+        raise ValueError("proxy must start with http:// or https:// and name a host; SOCKS is not spoken")
+    if proxy.user or proxy.password:
+        raise ValueError("proxy must not hold a user name or password: set it as HTTPS_PROXY where the worker runs")
+
+
+async def _exchange(
+    session: _LoopSession, url: URL, body: bytes, headers: Mapping[str, str], failures: list[WireAnswer]
+) -> WireAnswer:
+    """The whole answer. A failure is noted in `failures` before its body is read: its status says enough."""
     async with session.http.post(
         url, data=body, headers=headers, allow_redirects=False, proxy=session.proxy
     ) as response:
+        if response.status >= 300:
+            failures.append(WireAnswer(response.status, response.headers, b""))
         return WireAnswer(response.status, response.headers, await response.read())
 
 
 def _environment_proxy(scheme: str, host: str) -> str | None:
     proxies = urllib.request.getproxies_environment()
     bypassed = urllib.request.proxy_bypass_environment(host, proxies)  # type: ignore[attr-defined]
-    return None if bypassed else proxies.get(scheme)
+    return None if bypassed else proxies.get(scheme) or proxies.get("all")
 
 
 def _timed_out(what: str, *, sent: bool) -> ProviderTimeout:
