@@ -12,7 +12,8 @@ from beam_agents import attributes as names
 from beam_agents.activation.dead_letter import DeadLetter
 from beam_agents.cli.account import RunAccount
 from beam_agents.cli.closing import closing_json, closing_table, cost_text
-from beam_agents.cli.live import Vitals, display_for
+from beam_agents.cli.live import display_for
+from beam_agents.cli.panel import Pace, Vitals, panel
 from beam_agents.cli.wording import counted
 from beam_agents.proto import TraceEvent
 from beam_agents.report.money import ModelRate, PriceBook
@@ -105,26 +106,70 @@ def test_a_price_that_is_known_in_part_is_a_lower_bound() -> None:
     assert cost_text(Tally(), "USD") == "$0.00"
 
 
+OPEN = (("https://llm.example:443", "open"), ("https://other.example:443", "closed"))
+
+
 def test_away_from_a_terminal_there_is_a_plain_line_every_five_seconds() -> None:
     clock, written = ManualClock(start_ms=0), io.StringIO()
-    with display_for(Console(file=written, width=150), 4, quiet=False, now_ms=clock) as display:
-        display.update(account(), Vitals(2))
+    with display_for(Console(file=written, width=80), "a over b", quiet=False, now_ms=clock) as display:
+        display.update(RunAccount(4, PRICES), Vitals(4))
         assert written.getvalue() == ""
         clock.advance(5_000)
-        display.update(account(), Vitals(2, ("open",)))
+        display.update(account(), Vitals(2, circuits=OPEN))
         display.update(account(), Vitals(1))
     assert written.getvalue() == (
-        "4/4 events · 2 in flight · 1 hit · 1 retry · 1 dead · circuit open · 45 tokens · $0.060\n"
+        "4/4 events · 0.8/s · 2 in flight · p50 0 ms · p95 0 ms · 1 hit · 1 retry · waited 1.5 s in all · 1 dead · "
+        "circuit open https://llm.example:443 · 45 tokens · $0.060\n"
     )
 
 
-def test_on_a_terminal_there_is_a_bar() -> None:
+def test_on_a_terminal_there_is_a_screen() -> None:
     written = io.StringIO()
-    console = Console(file=written, width=150, force_terminal=True)
-    with display_for(console, 4, quiet=False, now_ms=ManualClock(start_ms=0)) as display:
+    console = Console(file=written, width=100, force_terminal=True)
+    with display_for(console, "a over b", quiet=False, now_ms=ManualClock(start_ms=0)) as display:
         display.update(account(), Vitals(2))
-    assert "4/4" in written.getvalue()
-    assert "2 in flight" in written.getvalue()
+    assert "a over b" in written.getvalue()
+    assert "in flight" in written.getvalue()
+
+
+def test_quiet_shows_nothing() -> None:
+    clock, written = ManualClock(start_ms=0), io.StringIO()
+    with display_for(Console(file=written, force_terminal=True), "a", quiet=True, now_ms=clock) as display:
+        clock.advance(60_000)
+        display.update(account(), Vitals(2))
+    assert written.getvalue() == ""
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_the_screen_says_what_an_operator_asks(width: int) -> None:
+    pace = Pace()
+    pace.note(0, 0)
+    pace.note(2_000, 3)
+    console = Console(file=io.StringIO(), width=width)
+    console.print(panel(account(), Vitals(2, 7, 1, OPEN), pace, title="sort [x] over in.jsonl", took_ms=61_000))
+    text = " ".join(console.file.getvalue().replace("│", " ").split())  # type: ignore[attr-defined]
+    for part in (
+        "sort [x] over in.jsonl",
+        "1 min 1 s",
+        "1.5 events/s",
+        "1 on the wire · 7 waiting",
+        "p50 0 ms · p95 0 ms · 1 hit",
+        "1 retry · waited 1.5 s in all",
+        "30 in · 15 out",
+        "$0.060",
+        "15 tokens and $0.02",
+        "open https://llm.example:443",
+        "1 × OutputSchemaError (no_text)",
+    ):
+        assert part in text
+
+
+def test_the_pace_is_that_of_the_last_ten_seconds() -> None:
+    pace = Pace()
+    assert pace.a_second == 0
+    for now_ms, done in ((0, 0), (1_000, 500), (20_000, 520), (25_000, 530)):
+        pace.note(now_ms, done)
+    assert pace.a_second == 2
 
 
 @pytest.mark.parametrize(("number", "said"), [(0, "0 calls"), (1, "1 call"), (1234, "1,234 calls")])

@@ -81,9 +81,14 @@ class Resources:
         return sum(breaker.take_opens() for breaker in {access.breaker for access in self._models.copy().values()})
 
     @property
-    def circuits(self) -> tuple[CircuitState, ...]:
-        """States of the circuits of the models that were asked for so far."""
-        return tuple({id(access.breaker): access.breaker.state for access in self._models.copy().values()}.values())
+    def circuits(self) -> dict[str, CircuitState]:
+        """The state of each circuit of the models that were asked for so far, by endpoint."""
+        return {access.breaker.endpoint: access.breaker.state for access in self._models.copy().values()}
+
+    @property
+    def on_the_wire(self) -> int:
+        """Requests of this process that wait for their answers, as far as they go to these models' endpoints."""
+        return sum(load.in_use for load in tuple(self._loads.values()))
 
     def model(self, name: str | None = None) -> ModelAccess:
         """The way to a model: the configured one, another `vendor:model`, or another model of the same vendor.

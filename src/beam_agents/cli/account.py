@@ -10,6 +10,7 @@ from beam_agents.activation.dead_letter import DeadLetter
 from beam_agents.proto import TraceEvent
 from beam_agents.report.account import Account, SpendClass
 from beam_agents.report.call_facts import CallFacts
+from beam_agents.report.distribution import Distribution
 from beam_agents.report.money import PriceBook
 from beam_agents.report.tally import Paid, Tally
 
@@ -29,6 +30,7 @@ class RunAccount:
         counts: `calls`, `hits`, `recovered`, `requests`, `retries`, `in_doubt`, `in_doubt_before` (requests of earlier
             processes), `failed_requests`, `waited_ms`.
         unpriced: models without a known price.
+        latency: durations of the calls that asked a model.
         example: the message of one dead letter for each kind.
     """
 
@@ -39,6 +41,7 @@ class RunAccount:
     outputs: int = 0
     dead: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
+    latency: Distribution = field(default_factory=Distribution)
     unpriced: set[str] = field(default_factory=set)
     example: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -102,5 +105,7 @@ class RunAccount:
             failed_requests=sum(one.outcome == "failed" for one in own),
             waited_ms=round(call.waited_ms),
         )
+        if not call.stored:
+            self.latency.add(call.duration_ms)
         if paid.usage is not None and paid.money is None:
             self.unpriced.add(call.response_model or call.model)

@@ -23,7 +23,8 @@ from beam_agents.cli.account import RunAccount
 from beam_agents.cli.agent_ref import modules_from_files
 from beam_agents.cli.closing import closing_json, closing_table
 from beam_agents.cli.complaint import Complaint
-from beam_agents.cli.live import Vitals, display_for
+from beam_agents.cli.live import display_for
+from beam_agents.cli.panel import Vitals
 from beam_agents.cli.result_lines import LineFile, json_line
 from beam_agents.cli.retried import original_event
 from beam_agents.cli.run_options import RunOptions
@@ -69,7 +70,7 @@ def _run_here(options: RunOptions, plan: RunPlan, account: RunAccount) -> None:
         lambda: run_here(plan.pairs, plan.agent, plan.config, _receiver(plan, account, *files), options.beam_arguments)
     )
     resources = resources_for(plan.config)
-    display = display_for(Console(stderr=True), account.events, quiet=options.quiet, now_ms=_now_ms)
+    display = display_for(Console(stderr=True), _title(options), quiet=options.quiet, now_ms=_now_ms)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         with display:
@@ -182,8 +183,12 @@ class _Work:
 
 
 def _vitals(resources: Resources) -> Vitals:
+    at_work = resources.slots.in_use
     return Vitals(
-        resources.slots.in_use, tuple(str(state.value) for state in resources.circuits if state.value != "closed")
+        at_work,
+        max(0, resources.admission.events - at_work),
+        resources.on_the_wire,
+        tuple((endpoint.partition("#")[0], str(state.value)) for endpoint, state in resources.circuits.items()),
     )
 
 
@@ -195,8 +200,11 @@ def _say_closing(options: RunOptions, plan: RunPlan, account: RunAccount, took_m
     if options.quiet and not account.dead:
         return
     shown = [_shown(path) for path in plan.paths.all] + ([_shown_journal(plan)] if plan.config.journal else [])
-    title = f"{options.agent.rpartition(':')[2]} over {Path(options.input or options.retry_errors or '-').name}"
-    Console().print(closing_table(account, title=title, took_ms=took_ms, date=date, files=shown))
+    Console().print(closing_table(account, title=_title(options), took_ms=took_ms, date=date, files=shown))
+
+
+def _title(options: RunOptions) -> str:
+    return f"{options.agent.rpartition(':')[2]} over {Path(options.input or options.retry_errors or '-').name}"
 
 
 def _count_files(plan: RunPlan, account: RunAccount) -> None:
