@@ -58,6 +58,7 @@ class Resources:
         self._rng: Rng = rng or loop.rng
         self.slots = Slots(config.max_in_flight)
         self.admission = Admission(config.max_in_flight)
+        self._journal: Journal | None = None
         self._models: dict[str, ModelAccess] = {}
         self._throttled_ms = 0
         self._loads: dict[str, EndpointLoad] = {}
@@ -67,7 +68,9 @@ class Resources:
     def journal(self) -> Journal | None:
         """The configured journal, opened once per process, or `None`."""
         uri = self.config.journal
-        return None if uri is None else _shared(self.loop, ("journal", uri), lambda: _open_journal(uri, self.now_ms))
+        if uri is not None and self._journal is None:
+            self._journal = _shared(self.loop, ("journal", uri), lambda: _open_journal(uri, self.now_ms))
+        return self._journal
 
     def take_throttled_s(self) -> int:
         """For how many whole seconds endpoints' limits held requests back, since it was last asked."""

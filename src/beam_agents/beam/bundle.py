@@ -65,6 +65,7 @@ class Bundle:
         self._open = 0
         self._finished: deque[Finished] = deque()
         self._arrived = threading.Condition()
+        self._announcing = False
         self._failed: BaseException | None = None
         self._abandoned = False
         self._work = LineWork(resources, self._run, self._is_wanted, self._on_broken)
@@ -95,8 +96,7 @@ class Bundle:
             while wait and self._open and not self._finished and self._failed is None:
                 if not self._arrived.wait(_HELD_BACK_S):
                     self._require_alive()
-            taken = list(self._finished)
-            self._finished.clear()
+        taken = [self._finished.popleft() for _ in range(len(self._finished))]
         self.require_sound()
         self._open -= len(taken)
         return taken
@@ -126,8 +126,14 @@ class Bundle:
         seq = outcome.position.seq
         lane.cell = CellValue(max(lane.cell.next_seq, seq + 1), outcome.state, outcome.cache)
         lane.changed = True
+        self._finished.append(Finished(lane, pending, outcome))
+        if not self._announcing:  # what ends in one turn of the loop wakes the bundle's thread once
+            self._announcing = True
+            self.resources.loop.loop.call_soon(self._announce)
+
+    def _announce(self) -> None:
+        self._announcing = False
         with self._arrived:
-            self._finished.append(Finished(lane, pending, outcome))
             self._arrived.notify()
 
     def _on_broken(self, lane: Lane, error: BaseException) -> None:
