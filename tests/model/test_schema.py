@@ -322,6 +322,18 @@ def test_a_response_format_of_one_s_own_contradicts_an_output_schema():
         fold(request, Label)
 
 
+def test_defaults_that_json_cannot_hold_stay_out_of_the_request():
+    class Measured(BaseModel):
+        value: float = float("nan")
+        bounds: list[float] = [0.0]
+
+    wanted: Any = response_format(Measured)["json_schema"]
+    assert "default" not in wanted["schema"]["properties"]["value"]
+    assert wanted["schema"]["properties"]["bounds"]["default"] == [0.0]
+    parsed = parse_output(said("{}"), Measured)
+    assert parsed.value != parsed.value
+
+
 def test_the_schema_of_a_class_is_computed_once():
     computed = []
 

@@ -11,6 +11,12 @@ def wire(request: pytest.FixtureRequest) -> Wire:
     return WIRES[request.param]
 
 
+@pytest.fixture(params=sorted(name for name, wire in WIRES.items() if wire.mocked))
+def mocked_wire(request: pytest.FixtureRequest) -> Wire:
+    """Every wire that the mock servers speak, one after the other."""
+    return WIRES[request.param]
+
+
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No key, address or proxy from outside reaches a test."""

@@ -64,16 +64,16 @@ def user(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
 
 
-async def test_an_answer(running: Aimock, wire: Wire):
-    bench = await bench_on(running, wire)
+async def test_an_answer(running: Aimock, mocked_wire: Wire):
+    bench = await bench_on(running, mocked_wire)
     result = await bench.complete(user("plain"))
     await bench.client.aclose()
     assert result.text == "grüezi"
     assert result.decoded.finish_reason == "stop"
 
 
-async def test_the_example_agent(running: Aimock, wire: Wire):
-    bench = await bench_on(running, wire)
+async def test_the_example_agent(running: Aimock, mocked_wire: Wire):
+    bench = await bench_on(running, mocked_wire)
     before = len(running.journal())
     advice = await weather_agent(bench, "Bern")
     await bench.client.aclose()
@@ -95,8 +95,8 @@ async def test_the_example_agent(running: Aimock, wire: Wire):
         ("limited", RateLimitError, 3),
     ],
 )
-async def test_faults_and_its_count(running: Aimock, wire: Wire, text: str, expected: type, requests: int):
-    bench = await bench_on(running, wire)
+async def test_faults_and_its_count(running: Aimock, mocked_wire: Wire, text: str, expected: type, requests: int):
+    bench = await bench_on(running, mocked_wire)
     before = len(running.journal())
     with pytest.raises(expected) as caught:
         await bench.complete(user(text))
@@ -117,8 +117,8 @@ async def test_exhausted_quota(running: Aimock):
     assert len(running.journal()) - before == 1
 
 
-async def test_the_limit_says_how_long_to_wait(running: Aimock, wire: Wire):
-    bench = await bench_on(running, wire)
+async def test_the_limit_says_how_long_to_wait(running: Aimock, mocked_wire: Wire):
+    bench = await bench_on(running, mocked_wire)
     with pytest.raises(RateLimitError) as caught:
         await bench.complete(user("limited"))
     await bench.client.aclose()

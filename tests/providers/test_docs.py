@@ -65,7 +65,8 @@ async def test_the_fourth_vendor_of_the_page_works(monkeypatch: pytest.MonkeyPat
     assert isinstance(client, LLMClient)
     decoded = client.decode(response.response)
     assert (decoded.text, decoded.usage.total_tokens) == ("hi", 3)
-    assert server.received[0].json == {"model": "m", "prompt": "hey", "top_p": 1}
+    assert server.received[0].json == {"prompt": "hey", "top_p": 1}
+    assert server.received[0].path == "/generate/m"
     assert server.received[0].headers["x-acme-key"] == "k"
     with pytest.raises(errors.ResponseDecodeError):
         client.decode(b"{}")

@@ -9,7 +9,7 @@ from beam_agents import providers
 from beam_agents.providers import load_provider
 
 
-@pytest.mark.parametrize("spec", ["gpt-4o", "acme:m", "openai:", ":m", ""])
+@pytest.mark.parametrize("spec", ["gpt-4o", "nobody:m", "openai:", ":m", ""])
 def test_a_spec_that_names_no_vendor_or_no_model_says_what_is_known(spec: str):
     with pytest.raises(ValueError, match="openai:MODEL"):
         load_provider(spec)

@@ -52,16 +52,16 @@ def user(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
 
 
-async def test_an_answer(running: StubLlm, wire: Wire):
-    bench = await bench_on(running, wire)
+async def test_an_answer(running: StubLlm, mocked_wire: Wire):
+    bench = await bench_on(running, mocked_wire)
     result = await bench.complete(user("plain"))
     await bench.client.aclose()
     assert result.text == "grüezi"
     assert result.usage == TokenUsage(7, 3, 10)
 
 
-async def test_a_tool_call(running: StubLlm, wire: Wire):
-    bench = await bench_on(running, wire)
+async def test_a_tool_call(running: StubLlm, mocked_wire: Wire):
+    bench = await bench_on(running, mocked_wire)
     result = await bench.complete(user("tool"))
     await bench.client.aclose()
     (call,) = result.decoded.tool_calls
@@ -70,8 +70,8 @@ async def test_a_tool_call(running: StubLlm, wire: Wire):
 
 
 @pytest.mark.parametrize("status", STATUSES)
-async def test_errors_in_the_vendors_shape(running: StubLlm, wire: Wire, status: int):
-    bench = await bench_on(running, wire)
+async def test_errors_in_the_vendors_shape(running: StubLlm, mocked_wire: Wire, status: int):
+    bench = await bench_on(running, mocked_wire)
     before = running.counted().get(f"status-{status}", 0)
     expected = ProviderRequestError if status < 429 else RateLimitError if status == 429 else ServerError
     with pytest.raises(expected) as caught:
@@ -84,9 +84,9 @@ async def test_errors_in_the_vendors_shape(running: StubLlm, wire: Wire, status:
     assert served == (1 if status < 429 else 3)
 
 
-async def test_a_sequence_of_failures_then_success(tmp_path: Any, wire: Wire):
+async def test_a_sequence_of_failures_then_success(tmp_path: Any, mocked_wire: Wire):
     with StubLlm(tmp_path, FIXTURES) as server:
-        bench = await bench_on(server, wire)
+        bench = await bench_on(server, mocked_wire)
         result = await bench.complete(user("mended"))
         await bench.client.aclose()
         assert (result.text, result.attempts) == ("at last", 3)

@@ -17,48 +17,16 @@ from beam_agents.errors import (
 )
 from beam_agents.providers import AnthropicClient
 from tests.providers.agents import Advice, Bench, weather_agent
-from tests.providers.wires import Wire
+from tests.providers.wires import WIRES, Wire
 from tests.servers import raw_tcp
 from tests.servers.raw_tcp import RawServer, Received, Reply, answer
 
-CALLS: dict[str, dict[str, Any]] = {
-    "openai": {
-        "choices": [
-            {
-                "message": {
-                    "content": None,
-                    "tool_calls": [
-                        {
-                            "id": "c1",
-                            "type": "function",
-                            "function": {"name": "weather", "arguments": '{"city":"Bern"}'},
-                        }
-                    ],
-                },
-                "finish_reason": "tool_calls",
-            }
-        ]
-    },
-    "anthropic": {
-        "type": "message",
-        "content": [{"type": "tool_use", "id": "c1", "name": "weather", "input": {"city": "Bern"}}],
-        "stop_reason": "tool_use",
-    },
-    "gemini": {
-        "candidates": [
-            {
-                "content": {"parts": [{"functionCall": {"name": "weather", "args": {"city": "Bern"}}}]},
-                "finishReason": "STOP",
-            }
-        ]
-    },
-}
 
-
-async def test_the_same_agent_runs_on_every_wire(wire: Wire):
+@pytest.mark.parametrize("wire", [one for one in WIRES.values() if one.tool_call], ids=lambda wire: wire.vendor)
+async def test_the_same_agent_runs_on_every_wire_with_tools(wire: Wire):
     def script(request: Received) -> Reply:
         shown = request.body.decode()
-        return answer(wire.answer('{"umbrella": true, "mood": "bad"}') if "rain" in shown else CALLS[wire.vendor])
+        return answer(wire.answer('{"umbrella": true, "mood": "bad"}') if "rain" in shown else wire.tool_call)
 
     with RawServer(script) as server:
         bench = Bench(wire.client(server.url))

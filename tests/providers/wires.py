@@ -14,7 +14,16 @@ KEY = "sk-contract-0123456789abcdef"
 
 @dataclass(frozen=True)
 class Wire:
-    """How one vendor's endpoint answers."""
+    """How one vendor's endpoint answers.
+
+    Attributes:
+        answer: a good answer with this text, id `answer-1`, model `test-model-2026`, 9 tokens in and 4 out.
+        error: the body of an error with this status, code and message.
+        prompt_of: the text of the first message in a request's body.
+        path, key_header: where a request goes, below the base URL, and the header that carries the key.
+        tool_call: an answer that calls the tool `weather` for the city Bern; `None` where the wire has no tools.
+        mocked: whether the mock servers speak this wire too.
+    """
 
     vendor: str
     answer: Callable[[str], dict[str, Any]]
@@ -22,6 +31,8 @@ class Wire:
     prompt_of: Callable[[Any], str]
     path: str
     key_header: str
+    tool_call: Any = None
+    mocked: bool = False
 
     def client(self, base_url: str, **options: Any) -> Any:
         return load_provider(f"{self.vendor}:test-model", **{"base_url": base_url, "api_key": KEY, **options})
@@ -68,6 +79,24 @@ WIRES = {
         lambda body: body["messages"][0]["content"],
         "/chat/completions",
         "authorization",
+        {
+            "choices": [
+                {
+                    "message": {
+                        "content": None,
+                        "tool_calls": [
+                            {
+                                "id": "c1",
+                                "type": "function",
+                                "function": {"name": "weather", "arguments": '{"city":"Bern"}'},
+                            }
+                        ],
+                    },
+                    "finish_reason": "tool_calls",
+                }
+            ]
+        },
+        mocked=True,
     ),
     "anthropic": Wire(
         "anthropic",
@@ -76,6 +105,12 @@ WIRES = {
         lambda body: body["messages"][0]["content"][0]["text"],
         "/v1/messages",
         "x-api-key",
+        {
+            "type": "message",
+            "content": [{"type": "tool_use", "id": "c1", "name": "weather", "input": {"city": "Bern"}}],
+            "stop_reason": "tool_use",
+        },
+        mocked=True,
     ),
     "gemini": Wire(
         "gemini",
@@ -86,5 +121,14 @@ WIRES = {
         lambda body: body["contents"][0]["parts"][0]["text"],
         "/v1beta/models/test-model:generateContent",
         "x-goog-api-key",
+        {
+            "candidates": [
+                {
+                    "content": {"parts": [{"functionCall": {"name": "weather", "args": {"city": "Bern"}}}]},
+                    "finishReason": "STOP",
+                }
+            ]
+        },
+        mocked=True,
     ),
 }

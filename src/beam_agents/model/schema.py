@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -46,10 +47,23 @@ def response_format(output_schema: type[BaseModel]) -> dict[str, Json]:
     name = re.sub(r"[^A-Za-z0-9_-]", "_", output_schema.__name__)[:64]
     made: dict[str, Json] = {
         "type": "json_schema",
-        "json_schema": {"name": name, "schema": schema, "strict": True},
+        "json_schema": {"name": name, "schema": _without_endless_defaults(schema), "strict": True},
     }
     _formats[output_schema] = made
     return made
+
+
+def _without_endless_defaults(schema: Any) -> Any:
+    """`schema` without defaults such as NaN, which JSON cannot hold; validation fills them in all the same."""
+    if isinstance(schema, list):
+        return [_without_endless_defaults(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: _without_endless_defaults(value)
+        for name, value in schema.items()
+        if not (name == "default" and isinstance(value, float) and not math.isfinite(value))
+    }
 
 
 def fold(request: LlmRequest, output_schema: type[BaseModel] | None) -> LlmRequest:

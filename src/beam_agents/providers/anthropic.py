@@ -5,7 +5,7 @@ Wire: https://platform.claude.com/docs/en/api/messages
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
 from yarl import URL
@@ -17,7 +17,7 @@ from beam_agents.providers.json_body import arguments_text, as_text, dump_body, 
 from beam_agents.providers.messages import tool_definitions
 from beam_agents.providers.params import renamed, wire_params
 from beam_agents.providers.schema_rules import ANTHROPIC
-from beam_agents.providers.structured_output import required_schema, schema_in_prompt
+from beam_agents.providers.structured_output import required_schema
 from beam_agents.providers.usage import count, counts_of, total_usage
 from beam_agents.values import DecodedResponse, LlmRequest, TokenUsage
 
@@ -102,10 +102,7 @@ class AnthropicClient(HttpClient):
 
     def _body(self, request: LlmRequest) -> bytes:
         params = wire_params(request)
-        messages: Sequence[Any] = request.messages
-        if self._structured_output == "prompt":
-            messages, params = schema_in_prompt(messages, params)
-        wire = {"model": request.model_id, **anthropic_messages(messages)}
+        wire = {"model": request.model_id, **anthropic_messages(request.messages)}
         wire.update({"max_tokens": self._max_tokens, **renamed(params, _PARAM_NAMES)})
         wire.update(_tools(params))
         stop = params.pop("stop", None)

@@ -5,7 +5,7 @@ Wire: https://ai.google.dev/api/generate-content
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
 from yarl import URL
@@ -17,7 +17,7 @@ from beam_agents.providers.json_body import arguments_text, as_text, dump_body, 
 from beam_agents.providers.messages import tool_definitions
 from beam_agents.providers.params import renamed, wire_params
 from beam_agents.providers.schema_rules import GEMINI
-from beam_agents.providers.structured_output import required_schema, schema_in_prompt
+from beam_agents.providers.structured_output import required_schema
 from beam_agents.providers.usage import count, counts_of, total_usage
 from beam_agents.values import DecodedResponse, LlmRequest, TokenUsage
 
@@ -103,9 +103,6 @@ class GeminiClient(HttpClient):
 
     def _body(self, request: LlmRequest) -> bytes:
         params = wire_params(request)
-        messages: Sequence[Any] = request.messages
-        if self._structured_output == "prompt":
-            messages, params = schema_in_prompt(messages, params)
         config = renamed(params, _PARAM_NAMES)
         stop = params.pop("stop", None)
         if stop is not None:
@@ -114,7 +111,7 @@ class GeminiClient(HttpClient):
         if schema is not None:
             config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
         config |= params.pop("generationConfig", {})
-        wire = {**gemini_contents(messages), **_tools(params)}
+        wire = {**gemini_contents(request.messages), **_tools(params)}
         return dump_body({**wire, **({"generationConfig": config} if config else {}), **params})
 
 

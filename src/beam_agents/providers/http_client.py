@@ -16,6 +16,7 @@ from yarl import URL
 from beam_agents.ports import Clock, current_call
 from beam_agents.providers.classification import Asked, accepted_body
 from beam_agents.providers.credentials import Credential
+from beam_agents.providers.structured_output import schema_in_prompt
 from beam_agents.providers.transport import Transport, TransportSettings
 from beam_agents.values import LlmRequest, LlmResponse
 
@@ -119,7 +120,8 @@ class HttpClient:
             ProviderRequestError: there is no key.
             SchemaNotExpressibleError, ValueError, TypeError: the request cannot be written.
         """
-        url, body = self._url(request.model_id), self._body(request)
+        asked = schema_in_prompt(request) if self._structured_output == "prompt" else request
+        url, body = self._url(request.model_id), self._body(asked)
         key = await self._credential.value()
 
         async def send() -> LlmResponse:

@@ -15,7 +15,7 @@ from beam_agents.errors import ResponseDecodeError
 from beam_agents.providers.http_client import ClientOptions, HttpClient, VendorNames
 from beam_agents.providers.json_body import arguments_text, as_text, dump_body, parse_answer
 from beam_agents.providers.params import wire_params
-from beam_agents.providers.structured_output import openai_response_format, schema_in_prompt
+from beam_agents.providers.structured_output import openai_response_format
 from beam_agents.providers.usage import count, counts_of, total_usage
 from beam_agents.values import DecodedResponse, LlmRequest, TokenUsage
 
@@ -108,12 +108,9 @@ class OpenAIClient(HttpClient):
 
     def _body(self, request: LlmRequest) -> bytes:
         params = wire_params(request)
-        messages: Any = request.messages
-        if self._structured_output == "prompt":
-            messages, params = schema_in_prompt(messages, params)
         if "response_format" in params:
             params["response_format"] = openai_response_format(params["response_format"])
-        return dump_body({"model": request.model_id, "messages": messages, **params})
+        return dump_body({"model": request.model_id, "messages": request.messages, **params})
 
 
 def _joined(content: object, kinds: tuple[str, ...], name: str) -> str | None:

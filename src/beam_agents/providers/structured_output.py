@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
@@ -12,6 +13,7 @@ from beam_agents.errors import SchemaNotExpressibleError
 from beam_agents.providers.json_body import dump_body, dump_text, parse_body
 from beam_agents.providers.schema_rules import OPENAI, SchemaRules
 from beam_agents.providers.wire_schema import WireSchema, write_schema
+from beam_agents.values import LlmRequest
 
 __all__ = ["json_schema_of", "openai_response_format", "required_schema", "schema_in_prompt", "vendor_schema"]
 
@@ -60,11 +62,12 @@ def _legal_name(name: str) -> str:
     return f"{legal[:55]}_{sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
-def schema_in_prompt(messages: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Messages that ask for the schema in words, and the parameters without `response_format`."""
+def schema_in_prompt(request: LlmRequest) -> LlmRequest:
+    """The request with its schema in the words of a system message instead of `response_format`."""
+    params, messages = request.sampling_params or {}, request.messages
     schema = json_schema_of(params.get("response_format"))
     if schema is None:
-        return list(messages), params
+        return request
     told = {
         "role": "system",
         "content": "Answer with one JSON value and nothing else: no prose, no code fence. "
@@ -74,7 +77,7 @@ def schema_in_prompt(messages: Sequence[Any], params: dict[str, Any]) -> tuple[l
         (at for at, message in enumerate(messages) if message.get("role") not in ("system", "developer")), len(messages)
     )
     rest = {name: value for name, value in params.items() if name != "response_format"}
-    return [*messages[:lead], told, *messages[lead:]], rest
+    return replace(request, messages=[*messages[:lead], told, *messages[lead:]], sampling_params=rest)
 
 
 def required_schema(response_format: Any, rules: SchemaRules) -> dict[str, Any] | None:
