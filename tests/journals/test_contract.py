@@ -239,6 +239,7 @@ async def test_an_intent_that_nobody_received_is_withdrawn(opened: Open) -> None
 
 async def test_an_intent_on_its_way_to_a_cancelled_caller_is_withdrawn(opened: Open) -> None:
     journal = opened()
+    await granted(journal, CallIdentity("d" * 64))  # what a first intent needs beside itself is done
     first, second = CallIdentity("e" * 64), CallIdentity("f" * 64)
 
     async def begin_then_cancel_the_other() -> None:

@@ -205,8 +205,9 @@ class AgentConfig:
         if self.namespace is not None and (not isinstance(self.namespace, str) or not self.namespace):
             raise ValueError(f"namespace must be a text that is not empty, not {self.namespace!r}")
         if self.journal is not None and (not isinstance(self.journal, str) or not _URI.fullmatch(self.journal)):
-            shown = str(self.journal).rpartition("@")[2]
-            raise ValueError(f"journal must be a URI such as 'sqlite:///journal.db', not {shown!r}")
+            raise ValueError(  # without the value: it may hold a password in any place
+                "journal must be a URI such as 'sqlite:///journal.db', with a scheme and without spaces (%20)"
+            )
 
 
 def _require_int(name: str, value: object, least: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
@@ -12,6 +13,8 @@ from beam_agents.errors import JournalOpenError
 __all__ = ["JournalUri", "Terms"]
 
 _HOUR_MS = 3_600_000
+_FILES = ("memory", "sqlite")
+_ENCODED = re.compile(r"(?:[^@/?#\[\]\s%]|%[0-9A-Fa-f]{2})*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class JournalUri:
         scheme, separator, _ = uri.partition("://")
         if not separator or not scheme:
             raise JournalOpenError("a journal is named by a URI such as sqlite:///journal.db; this one has no scheme")
+        _require_encoded(uri)
         parts = urlsplit(uri)
         return cls(
             scheme=scheme.lower(),
@@ -109,9 +113,20 @@ class JournalUri:
         return urlunsplit(parts._replace(query=urlencode(kept)))
 
 
+def _require_encoded(uri: str) -> None:
+    """Raises before anything else reads, and then repeats, a part of a password as a host or an option."""
+    scheme, _, rest = uri.partition("://")
+    credentials, at, _ = rest.rpartition("@")
+    if at and scheme.lower() not in _FILES and not _ENCODED.fullmatch(credentials):
+        raise JournalOpenError(
+            f"{scheme.lower()}://…: user and password must be percent-encoded (%40 for @, %2F for /, %3F for ?, "
+            "%23 for #, %25 for %), and so must an @ in an option"
+        )
+
+
 def _without_secrets(uri: str) -> str:
     head, _, rest = uri.partition("://")
     rest = rest.partition("?")[0].partition("#")[0]
     credentials, at, place = rest.rpartition("@")
-    user = credentials.partition(":")[0]
+    user = credentials.partition(":")[0] if ":" in credentials else "***" * bool(at)
     return f"{head.lower()}://{user}{at}{place}"

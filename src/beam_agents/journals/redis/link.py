@@ -181,12 +181,18 @@ def _client(uri: JournalUri) -> Redis:
     except ImportError:
         raise JournalOpenError(f"{uri.shown} needs the package redis; pip install 'beam-agents[redis]'") from None
     try:
-        return Redis.from_url(
+        client = Redis.from_url(
             uri.without_options(OPTIONS),
             retry=Retry(NoBackoff(), 0),
             socket_timeout=_TIMEOUT_S,
             socket_connect_timeout=_TIMEOUT_S,
             max_connections=4,
         )
+        # Not connected yet, but it refuses options that it does not know.
+        client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+        return client
     except (ValueError, TypeError) as error:
-        raise JournalOpenError(f"{uri.shown} is no address of a Redis server: {type(error).__name__}") from None
+        raise JournalOpenError(
+            f"{uri.shown} is no address of a Redis server, or has an option that redis-py does not know: "
+            f"{type(error).__name__}"
+        ) from None
