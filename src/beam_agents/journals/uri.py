@@ -13,6 +13,8 @@ from beam_agents.errors import JournalOpenError
 __all__ = ["JournalUri", "Terms"]
 
 _HOUR_MS = 3_600_000
+_LONGEST_LEASE_S = 86_400
+_LONGEST_TTL_MS = 2**53
 _FILES = ("memory", "sqlite")
 _ENCODED = re.compile(r"(?:[^@/?#\[\]\s%]|%[0-9A-Fa-f]{2})*")
 
@@ -102,9 +104,12 @@ class JournalUri:
         """Lease and time to live: `lease_s` (default 30) and `ttl_h` (default 168; `inf` keeps everything)."""
         ttl_h = self.number("ttl_h", 168, least=0)
         lease_s = self.number("lease_s", 30, least=0.01)
-        if math.isinf(lease_s):
-            raise JournalOpenError(f"{self.shown}: lease_s must be finite, or a dead owner would never be noticed")
-        return Terms(lease_ms=int(lease_s * 1000), ttl_ms=None if math.isinf(ttl_h) else int(ttl_h * _HOUR_MS))
+        if lease_s > _LONGEST_LEASE_S:
+            raise JournalOpenError(
+                f"{self.shown}: lease_s={lease_s:g} must be at most {_LONGEST_LEASE_S}, or the dead are never noticed"
+            )
+        ttl_ms = None if math.isinf(ttl_h) else int(min(ttl_h * _HOUR_MS, _LONGEST_TTL_MS))
+        return Terms(lease_ms=int(lease_s * 1000), ttl_ms=ttl_ms)
 
     def without_options(self, names: Iterable[str]) -> str:
         """The URI, password included, without the options that only we understand."""

@@ -74,7 +74,7 @@ class SqliteFile:
     def of(cls, uri: JournalUri) -> SqliteFile:
         """The file that a URI names: `sqlite:///relative/path` or `sqlite:////absolute/path`."""
         location = uri.location
-        if not location.startswith("/") or location in ("/", "/:memory:"):
+        if not location.startswith("/") or location in ("/", "/:memory:") or "\0" in location:
             raise JournalOpenError(
                 f"{uri.shown} names no file; write sqlite:///relative/path.db or sqlite:////absolute/path.db "
                 "(a journal in memory is memory://)"
