@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias, cast
 
 from beam_agents.errors import CircuitOpenError, ProviderError
@@ -186,8 +186,13 @@ def _cause(error: BaseException) -> str:
 
 def _prepares(provider: LLMClient) -> bool:
     """Whether `complete` is what `prepare` returns; a subclass or a double may have a `complete` of its own."""
-    owner = next((kind for kind in type(provider).__mro__ if "complete" in vars(kind)), None)
-    return owner is not None and "prepare" in vars(owner) and "complete" not in getattr(provider, "__dict__", ())
+    return _class_prepares(type(provider)) and "complete" not in getattr(provider, "__dict__", ())
+
+
+@lru_cache(maxsize=64)
+def _class_prepares(kind: type[LLMClient]) -> bool:
+    owner = next((each for each in kind.__mro__ if "complete" in vars(each)), None)
+    return owner is not None and "prepare" in vars(owner)
 
 
 def _in_doubt(error: BaseException) -> bool:
