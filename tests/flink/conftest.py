@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("pyflink") else ["test_complete.py", "test_function.py"]
+collect_ignore = [] if find_spec("pyflink") else ["test_complete.py", "test_function.py", "test_stateless.py"]

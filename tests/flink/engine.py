@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "Runtime"]
 
 FINAL_MS = 2**63 - 1
 
@@ -27,7 +27,7 @@ class Engine:
 
     def open(self) -> Engine:
         """Open the function, as a new worker process does."""
-        self.function.open(_Runtime(self))
+        self.function.open(Runtime(self))
         return self
 
     def element(self, key: Any, value: Any, time_ms: int | None) -> list[Any]:
@@ -94,7 +94,9 @@ class _Timers:
 
 
 @dataclass
-class _Runtime:
+class Runtime:
+    """What a function's `open` gets."""
+
     engine: Engine
 
     def get_state(self, descriptor: Any) -> _State:

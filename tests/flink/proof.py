@@ -54,11 +54,13 @@ def undisturbed(run: Run) -> None:
 def worker(run: Run) -> None:
     """One Python worker is killed."""
     run.submit()
-    run.await_calls(0.4)
-    index = next(index for index in range(len(run.cluster.task_managers)) if run.cluster.workers(index))
-    victims = run.cluster.workers(index)[:1]
-    run.note_kill(victims, freeze=True)
-    run.cluster.kill_worker(index)
+    _kill_worker(run)
+
+
+def complete(run: Run) -> None:
+    """`complete` instead of `run_agent`; one Python worker is killed."""
+    run.submit(further=["--complete"])
+    _kill_worker(run)
 
 
 def task_manager(run: Run) -> None:
@@ -130,6 +132,7 @@ ROWS: dict[str, Callable[[Run], None]] = {
     "rescale": rescale,
     "journal-restarted": journal_restarted,
     "endpoint-dead": endpoint_dead,
+    "complete": complete,
 }
 
 
@@ -139,6 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("rows", nargs="*", default=list(ROWS), help=f"of {', '.join(ROWS)}; all by default")
     parser.add_argument("--times", type=int, default=1, help="how often each row, with other seeds")
     parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--resume", action="store_true", help="keep the table as it is, and run what it lacks")
     parser.add_argument("--python", type=Path, default=Path(".venv-flink/bin/python"))
     parser.add_argument("--root", type=Path, default=Path(".cache/flink-proof"), help="for logs, states and outputs")
     parser.add_argument("--json", type=Path, default=Path(".cache/flink-proof.json"), help="where the table goes")
@@ -147,14 +151,16 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown:
         parser.error(f"unknown rows: {', '.join(sorted(unknown))}")
     shutil.rmtree(given.root, ignore_errors=True)
-    found: list[dict[str, Any]] = []
-    planned = [(row, seed) for row in given.rows for seed in range(given.first_seed, given.first_seed + given.times)]
+    found = json.loads(given.json.read_text()) if given.resume and given.json.exists() else []
+    known = {(one["row"], one["seed"]) for one in found}
+    seeds = range(given.first_seed, given.first_seed + given.times)
+    planned = [(row, seed) for seed in seeds for row in given.rows if (row, seed) not in known]
     settings = Settings(given.python.absolute(), limit_s=120 + 400 * len(planned))
     given.root.mkdir(parents=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a terminated proof still ends its processes
     os.environ["PROOF_KEY"] = "not-a-secret"  # the TaskManagers hand it on to their workers
     with FlinkCluster(given.root.absolute() / "cluster", settings) as cluster:
-        for row, seed in planned:
+        for row, seed in planned:  # one seed after another, so that an interrupted proof has whole ones
             found.append(_try(cluster, given.root.absolute() / f"{row}-{seed}", row, seed))
             print(_line(found[-1]), flush=True)
             given.json.write_text(json.dumps(found, indent=1))
@@ -175,6 +181,14 @@ def _try(cluster: FlinkCluster, root: Path, row: str, seed: int) -> dict[str, An
     report["drift"] = report["request_drift"] + report["token_drift"]
     kept = report["outputs_exact"] and report["seq_gapless"] and not report["drift"] and not report["wrong_times"]
     return {**report, "kept": kept and report["repeats"] <= report["lost"]}
+
+
+def _kill_worker(run: Run) -> None:
+    run.await_calls(0.4)
+    index = next(index for index in range(len(run.cluster.task_managers)) if run.cluster.workers(index))
+    victims = run.cluster.workers(index)[:1]
+    run.note_kill(victims, freeze=True)
+    run.cluster.kill_worker(index)
 
 
 def _kill_task_manager(run: Run, *, with_workers: bool) -> None:

@@ -76,7 +76,9 @@ class Run:
             for group in self._groups:
                 group.stop()
 
-    def submit(self, *, options: Sequence[str] = (), parallelism: int | None = None) -> None:
+    def submit(
+        self, *, options: Sequence[str] = (), further: Sequence[str] = (), parallelism: int | None = None
+    ) -> None:
         """`flink run -d` of the job; call it again with `-s` to go on from a savepoint or checkpoint."""
         shape = self.shape
         arguments = {
@@ -89,7 +91,7 @@ class Run:
             "parallelism": parallelism or shape.parallelism,
         }
         given = [text for name, value in arguments.items() for text in (f"--{name}", str(value))]
-        self.job = self.cluster.submit(_JOB, given, files=[_REPOSITORY / "src"], options=options)
+        self.job = self.cluster.submit(_JOB, [*given, *further], files=[_REPOSITORY / "src"], options=options)
 
     def start_redis(self) -> None:
         """Start the journal's server on what it has on disk."""

@@ -76,6 +76,12 @@ class Outcome:
         """Whether the activation succeeded."""
         return self.dead_letter is None
 
+    @property
+    def took_ms(self) -> int:
+        """How long the agent ran, in milliseconds."""
+        told = self.dead_letter or self.trace_events[0]
+        return told.end_ms - told.start_ms
+
 
 def failure_of(outcome: Outcome, on_error: str) -> BaseException | None:
     """What must fail the whole bundle or job, rather than become a dead letter; else `None`."""

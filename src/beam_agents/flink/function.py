@@ -138,6 +138,7 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         measures, outputs = Measures(), []
         for one in committed:
             measures.add(one.outcome)
+            self._polling.learn(one.outcome.took_ms)
             outputs += self._emitted_by(one.outcome, one.queued.event_time_micros)
         if measures.counts:
             self._metrics.record(measures, self._resources)

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from hashlib import sha256
 from typing import Any
 
 import orjson
+from pydantic import BaseModel
 from pyflink.common import Configuration, Row, Time, TypeInformation, Types
 from pyflink.datastream import AsyncDataStream, DataStream, OutputTag, ProcessFunction, RuntimeContext
 from pyflink.datastream.functions import AsyncFunction
 
 from beam_agents.activation import (
     Activation,
+    Agent,
     AgentConfig,
     DeadLetter,
     Outcome,
     Position,
+    Resources,
     Scope,
     resources_for,
     run_activation,
 )
 from beam_agents.activation.asking import Messages
-from beam_agents.activation.context import AgentContext
-from beam_agents.activation.events import encode_event
+from beam_agents.activation.completion import Completion, element_key, require_expressible
 from beam_agents.activation.metrics import Measures
+from beam_agents.activation.run import failure_of, refused
 from beam_agents.errors import ActivationTimeout
 from beam_agents.flink.metrics import AgentMetrics
-from beam_agents.flink.outputs import to_text, unchanged
+from beam_agents.flink.outputs import converting, to_text, unchanged
 from beam_agents.flink.streams import AgentStreams
 from beam_agents.flink.types import BYTES
 from beam_agents.model import FacadeResult
@@ -40,16 +42,15 @@ _GRACE_S = 10.0
 _DEFAULT_BUNDLE = 1_000
 _MAIN, _TRACE, _ERROR = 0, 1, 2
 
-ToRequest = Callable[[Any], Messages]
-ToOutput = Callable[[Any, FacadeResult], Any]
-
 
 def complete(
     stream: DataStream,
-    to_request: ToRequest,
+    to_request: Callable[[Any], Messages],
     config: AgentConfig,
     *,
-    to_output: ToOutput | None = None,
+    output_schema: type[BaseModel] | None = None,
+    to_output: Callable[[Any, FacadeResult], Any] | None = None,
+    reask: int = 0,
     output_type: TypeInformation | None = None,
     capacity: int | None = None,
 ) -> AgentStreams:
@@ -62,72 +63,79 @@ def complete(
     Args:
         stream: the elements.
         to_request: what to ask for an element: one user message, a list of messages, or an `LlmRequest`.
-        config: as for agents; without a `namespace` it is `complete`.
+        config: as for agents; without a `namespace` it is `complete`. `sequence` has no meaning here.
+        output_schema: Pydantic model that each answer must satisfy.
         to_output: makes the output of an element and its result; by default the answer's text.
+        reask: how often to ask again after an answer that does not satisfy `output_schema`.
         output_type: type of `.main`. By default text: a `str` as it is, any other JSON value as its JSON.
         capacity: calls at once in one subtask; by default `config.max_in_flight`. More than 1,000 raises
             the job's `python.fn-execution.bundle.size`, which bounds it.
+
+    Raises:
+        SchemaNotExpressibleError: when the vendor of `config.model` cannot be asked for `output_schema`.
     """
+    require_expressible(output_schema, config)
     capacity = config.max_in_flight if capacity is None else capacity
     if capacity > _DEFAULT_BUNDLE:
         bundle = Configuration()
         bundle.set_string("python.fn-execution.bundle.size", str(capacity))
         stream.get_execution_environment().configure(bundle)
-    kept_type = Types.STRING() if output_type is None else output_type
-    ask = _Ask(to_request, to_output or _text, to_text if output_type is None else unchanged, config)
+    to_kept, kept_type = (to_text, Types.STRING()) if output_type is None else (unchanged, output_type)
+    asking = Ask(converting(Completion(to_request, to_output or _text, output_schema, reask), to_kept), config)
     row = Types.ROW([Types.INT(), kept_type, BYTES()])
-    timeout = Time.milliseconds(int((config.activation_timeout_s + _GRACE_S) * 1000))
-    tagged = AsyncDataStream.unordered_wait(stream, ask, timeout, capacity, row)
+    tagged = AsyncDataStream.unordered_wait(stream, asking, Time.milliseconds(asking.limit_ms), capacity, row)
     traces, errors = OutputTag("beam_agents.traces", BYTES()), OutputTag("beam_agents.errors", Types.STRING())
-    main = tagged.process(_Split(traces, errors, config), output_type=kept_type)
+    main = tagged.process(Split(traces, errors, config), output_type=kept_type)
     return AgentStreams(main, main.get_side_output(traces), main.get_side_output(errors))
 
 
-class _Ask(AsyncFunction):  # type: ignore[misc]
+class Ask(AsyncFunction):  # type: ignore[misc]
     """Runs one activation on the process's loop; never fails for what it comes to, unless it is to."""
 
-    def __init__(
-        self, to_request: ToRequest, to_output: ToOutput, to_kept: Callable[[Any], Any], config: AgentConfig
-    ) -> None:
-        self._to_request = to_request
-        self._to_output = to_output
-        self._to_kept = to_kept
+    def __init__(self, agent: Agent, config: AgentConfig) -> None:
+        self._agent = agent
         self._config = config
+
+    @property
+    def limit_ms(self) -> int:
+        """When Flink gives a call up: after its wait for a slot, its own deadline, and some grace."""
+        return int((2 * self._config.activation_timeout_s + _GRACE_S) * 1000)
 
     async def async_invoke(self, value: Any) -> list[Row]:
         """Called by Flink on its own loop."""
         resources = resources_for(self._config)
-
-        async def ask() -> Outcome:
-            async with resources.slots:
-                return await run_activation(Activation(self._agent, value, self._position(value)), resources)
-
-        outcome = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(ask(), resources.loop.loop))
-        if outcome.dead_letter is None:
-            traces = [Row(_TRACE, None, event.SerializeToString()) for event in outcome.trace_events]
-            return [*(Row(_MAIN, output, None) for output in outcome.outputs), *traces]
-        if self._config.on_error == "raise" and isinstance(outcome.error, Exception):
-            raise outcome.error
-        return [_letter_row(outcome.dead_letter)]
+        running = asyncio.run_coroutine_threadsafe(self._run(value, resources), resources.loop.loop)
+        outcome = await asyncio.wrap_future(running)
+        failure = failure_of(outcome, self._config.on_error)
+        if failure is not None:
+            raise failure
+        if outcome.dead_letter is not None:
+            return [_letter_row(outcome.dead_letter)]
+        traces = [Row(_TRACE, None, event.SerializeToString()) for event in outcome.trace_events]
+        return [*(Row(_MAIN, output, None) for output in outcome.outputs), *traces]
 
     def timeout(self, value: Any) -> list[Row]:
-        """Called by Flink when the hard deadline did not hold: a dead letter instead of a failed job."""
-        error = ActivationTimeout(self._config.activation_timeout_s + _GRACE_S)
-        return [_letter_row(DeadLetter.of(self._position(value), value, error))]
+        """Called by Flink when even the hard deadline did not hold: a dead letter instead of a failed job."""
+        return [_letter_row(DeadLetter.of(self._position(value), value, ActivationTimeout(self.limit_ms / 1000)))]
 
-    async def _agent(self, ctx: AgentContext, value: Any) -> None:
-        result = await ctx.complete(self._to_request(value))
-        output = self._to_output(value, result)
-        if output is not None:
-            ctx.emit(self._to_kept(output))
+    async def _run(self, value: Any, resources: Resources) -> Outcome:
+        """The activation, once it has a slot; the wait for one has the same deadline as the activation itself."""
+        activation = Activation(self._agent, value, self._position(value))
+        try:
+            await asyncio.wait_for(resources.slots.__aenter__(), self._config.activation_timeout_s)
+        except TimeoutError:
+            return refused(activation, ActivationTimeout(self._config.activation_timeout_s))
+        try:
+            return await run_activation(activation, resources)
+        finally:
+            await resources.slots.__aexit__()
 
     def _position(self, value: Any) -> Position:
-        scope = Scope(self._config.namespace or "complete")
-        return Position(scope, sha256(encode_event(value)).digest(), 0)
+        return Position(Scope(self._config.namespace or "complete"), element_key(value), 0)
 
 
-class _Split(ProcessFunction):  # type: ignore[misc]
-    """Parts outputs, traces and dead letters, and counts them."""
+class Split(ProcessFunction):  # type: ignore[misc]
+    """Parts outputs, traces and dead letters, and counts them: metrics are lost on any thread but this one."""
 
     def __init__(self, traces: OutputTag, errors: OutputTag, config: AgentConfig) -> None:
         self._traces = traces

@@ -12,8 +12,9 @@ from pyflink.datastream.connectors.file_system import FileSink, OutputFileConfig
 from pyflink.table import StreamTableEnvironment
 
 from beam_agents.activation import AgentConfig
-from beam_agents.exporters.jsonl import event_to_json
-from beam_agents.flink import run_agent
+from beam_agents.activation.completion import element_key
+from beam_agents.exporters.jsonl import entity_key_to_json, event_to_json
+from beam_agents.flink import complete, run_agent
 from beam_agents.model import RetryPolicy
 from beam_agents.proto import TraceEvent
 
@@ -25,6 +26,12 @@ async def ask(ctx, event):
     result = await ctx.complete(f"event {event['n']}", temperature=0)
     ctx.state = (ctx.state or 0) + 1
     return {"n": event["n"], "seq": ctx.seq, "count": ctx.state, "key": ctx.entity_key.decode(), "text": result.text}
+
+
+def answered(text, result):
+    """What `complete` puts out: the only event of a key of its own."""
+    key = entity_key_to_json(element_key(text))
+    return {"n": json.loads(text)["n"], "seq": 0, "count": 1, "key": key, "text": result.text}
 
 
 class EventTime(TimestampAssigner):
@@ -59,6 +66,7 @@ def main():
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--max-in-flight", type=int, default=256)
+    parser.add_argument("--complete", action="store_true", help="without keys and state")
     given = parser.parse_args()
 
     settings = Configuration()
@@ -77,11 +85,6 @@ def main():
     timed = events.assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(EventTime())
     )
-    keyed = timed.key_by(lambda text: f"k{json.loads(text)['n'] % keys}", key_type=Types.STRING())
-
-    async def agent(ctx, text):
-        return await ask(ctx, json.loads(text))
-
     config = AgentConfig(
         "openai:proof",
         base_url=given.endpoint,
@@ -94,7 +97,15 @@ def main():
         breaker_threshold=12,
         breaker_cooldown_ms=2_000,
     )
-    streams = run_agent(keyed, agent, config)
+
+    async def agent(ctx, text):
+        return await ask(ctx, json.loads(text))
+
+    if given.complete:
+        streams = complete(timed, lambda text: f"event {json.loads(text)['n']}", config, to_output=answered)
+    else:
+        keyed = timed.key_by(lambda text: f"k{json.loads(text)['n'] % keys}", key_type=Types.STRING())
+        streams = run_agent(keyed, agent, config)
     for name, stream in (
         ("main", streams.main.process(Stamp(), output_type=Types.STRING())),
         ("traces", streams.traces.map(trace_line, output_type=Types.STRING())),

@@ -1,0 +1,108 @@
+"""The functions behind `complete`, without Flink around them. Runs where PyFlink is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from pyflink.common import Types
+from pyflink.datastream import OutputTag
+
+from beam_agents.activation import AgentConfig, DeadLetter, resources_for
+from beam_agents.activation.completion import Completion
+from beam_agents.errors import JournalOpenError
+from beam_agents.flink.stateless import Ask, Split
+from beam_agents.flink.types import BYTES
+from beam_agents.proto import TraceEvent
+from beam_agents.testing import FakeLLM, match_any, respond_with
+from beam_agents.values import DecodedResponse, TokenUsage
+from tests.flink.engine import Engine, Runtime
+
+MAIN, TRACE, ERROR = 0, 1, 2
+
+
+def decode(data):
+    return DecodedResponse(TokenUsage(3, 4, 7), data.decode())
+
+
+def asking(to_request=str, **given):
+    model = FakeLLM([(match_any(), respond_with(b"answer"))])
+    config = AgentConfig(provider=lambda: model, decode=decode, **given)
+    return Ask(Completion(to_request, lambda element, result: f"{element}: {result.text}"), config), config
+
+
+def kinds(rows):
+    return [row[0] for row in rows]
+
+
+def letter_of(rows):
+    (row,) = rows
+    assert row[0] == ERROR
+    return DeadLetter.from_json(json.loads(row[2]))
+
+
+def test_an_answer_comes_with_its_traces():
+    ask, _ = asking()
+    rows = asyncio.run(ask.async_invoke("one"))
+    assert kinds(rows) == [MAIN, TRACE, TRACE]
+    assert rows[0][1] == "one: answer"
+    assert TraceEvent.FromString(rows[2][2]).event_type == TraceEvent.LLM_CALL
+
+
+def test_an_element_that_cannot_be_asked_for_is_a_dead_letter():
+    ask, _ = asking(lambda element: 7)
+    assert letter_of(asyncio.run(ask.async_invoke("one"))).error_type == "TypeError"
+
+
+def test_the_deadline_holds_inside_the_activation():
+    async def never(ctx, element):
+        await asyncio.Event().wait()
+
+    config = AgentConfig(provider=FakeLLM, decode=decode, activation_timeout_s=0.05)
+    letter = letter_of(asyncio.run(Ask(never, config).async_invoke("one")))
+    assert (letter.event, letter.error_type) == ("one", "ActivationTimeout")
+
+
+def test_waiting_for_a_slot_has_a_deadline_too_and_sends_nothing():
+    ask, config = asking(max_in_flight=1, activation_timeout_s=0.05)
+    resources = resources_for(config)
+    resources.loop.run(resources.slots.__aenter__(), 10)
+    letter = letter_of(asyncio.run(ask.async_invoke("one")))
+    resources.loop.run(resources.slots.__aexit__(), 10)
+    assert (letter.error_type, letter.attempts) == ("ActivationTimeout", 0)
+    assert kinds(asyncio.run(ask.async_invoke("one")))[0] == MAIN
+
+
+def test_flinks_own_timeout_gives_a_dead_letter_and_comes_after_both_deadlines():
+    ask, config = asking(activation_timeout_s=30.0)
+    assert ask.limit_ms > 2 * config.activation_timeout_s * 1000
+    letter = letter_of(ask.timeout("one"))
+    assert (letter.event, letter.error_type) == ("one", "ActivationTimeout")
+
+
+def test_on_error_raise_fails_the_job():
+    ask, _ = asking(lambda element: 7, on_error="raise")
+    with pytest.raises(RuntimeError, match=r"failed with TypeError.*on_error='raise'"):
+        asyncio.run(ask.async_invoke("one"))
+
+
+def test_a_journal_that_cannot_be_opened_fails_the_job_and_makes_no_dead_letter(tmp_path):
+    ask, _ = asking(journal=f"sqlite:///{tmp_path}/no/such/folder/journal.db")
+    with pytest.raises(JournalOpenError):
+        asyncio.run(ask.async_invoke("one"))
+
+
+def test_outputs_are_parted_and_counted():
+    good, config = asking()
+    bad, _ = asking(lambda element: 7)
+    traces, errors = OutputTag("traces", BYTES()), OutputTag("errors", Types.STRING())
+    split = Split(traces, errors, config)
+    engine = Engine(split, None, None)
+    split.open(Runtime(engine))
+    rows = asyncio.run(good.async_invoke("one")) + asyncio.run(bad.async_invoke("two"))
+    outputs = [output for row in rows for output in split.process_element(row, None)]
+    assert outputs[0] == "one: answer"
+    assert [tag.tag_id for tag, _ in outputs[1:]] == ["traces", "traces", "errors"]
+    counted = engine.counters
+    assert (counted["activations_committed"], counted["activations_failed"], counted["calls"]) == (1, 1, 1)
