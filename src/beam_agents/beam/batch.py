@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import apache_beam as beam
-from apache_beam.internal.cloudpickle.cloudpickle import register_pickle_by_value
+from apache_beam.internal.cloudpickle_pickler import cloudpickle  # Beam's own one, or the package of that name
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.typehints import with_output_types
 
@@ -86,7 +86,7 @@ def run_on_runner(
     """
     arguments = local_arguments(arguments)
     for module in by_value:
-        register_pickle_by_value(module)
+        cloudpickle.register_pickle_by_value(module)
     with beam.Pipeline(options=PipelineOptions(list(arguments))) as pipeline:
         results = pipeline | "Events" >> beam.Create(pairs) | "Agent" >> RunAgent(agent, config)
         for kind, collection, to_line, path in (

@@ -26,8 +26,8 @@ def doctor(
     def work() -> int:
         from rich.console import Console
 
-        from beam_agents.cli.doctor.checks import Patient
         from beam_agents.cli.doctor.examine import examine
+        from beam_agents.cli.doctor.findings import Patient
 
         return examine(Console(), Patient(model, base_url, api_key_env, journal))
 

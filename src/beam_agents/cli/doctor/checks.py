@@ -8,18 +8,18 @@ import platform
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+from beam_agents.cli.doctor.findings import Finding, Health, Patient
+from beam_agents.cli.doctor.flink import look_at_flink
 from beam_agents.errors import JournalError
 from beam_agents.ports import CallIdentity
 
-__all__ = ["CHECKS", "Finding", "Health", "Patient"]
+__all__ = ["CHECKS"]
 
 _REACH_S = 10.0
 _EXTRAS = {
@@ -30,34 +30,6 @@ _EXTRAS = {
     "postgresql": ("journals on PostgreSQL", ("psycopg", "psycopg_pool")),
     "encryption": ("encrypted journals", ("cryptography",)),
 }
-
-
-class Health(Enum):
-    """How good a finding is."""
-
-    GOOD = "good"
-    OPTIONAL = "optional"
-    BAD = "bad"
-
-
-@dataclass(frozen=True, slots=True)
-class Patient:
-    """What the user wants to work."""
-
-    model: str | None = None
-    base_url: str | None = None
-    api_key_env: str | None = None
-    journal: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found about one part; `remedy` says what to do when it is not good."""
-
-    part: str
-    health: Health
-    said: str
-    remedy: str = ""
 
 
 def _python(_: Patient) -> list[Finding]:
@@ -86,6 +58,9 @@ def _runner(_: Patient) -> list[Finding]:
     try:
         took_ms = smoke_test()
     except Exception as error:
+        if _importable("pyflink"):
+            remedy = "PyFlink holds Beam back: run Beam pipelines in a venv without it"
+            return [Finding("pipeline", Health.OPTIONAL, "none runs on this Beam; agents run on Flink here", remedy)]
         remedy = "pip install --force-reinstall apache-beam"
         return [Finding("pipeline", Health.BAD, f"{type(error).__name__}: {error}", remedy)]
     return [Finding("pipeline", Health.GOOD, f"an agent ran on Beam's in-process runner in {took_ms:.0f} ms")]
@@ -101,6 +76,10 @@ def _extra(name: str, purpose: str, modules: tuple[str, ...]) -> Finding:
         return Finding(f"extra {name}", Health.GOOD, purpose)
     install = f"pip install 'beam-agents[{name}]'"
     return Finding(f"extra {name}", Health.OPTIONAL, f"{purpose}: not installed", install)
+
+
+def _flink(_: Patient) -> list[Finding]:
+    return look_at_flink(sys.executable, os.environ)
 
 
 def _importable(module: str) -> bool:
@@ -185,5 +164,6 @@ CHECKS: tuple[Callable[[Patient], list[Finding]], ...] = (
     _journal,
     _provider,
     _extras,
+    _flink,
 )
 """Every check, in the order in which they are shown."""

@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from beam_agents.cli.doctor.checks import CHECKS, Finding, Health, Patient
+from beam_agents.cli.doctor.checks import CHECKS
+from beam_agents.cli.doctor.findings import Finding, Health, Patient
 
 __all__ = ["examine"]
 
@@ -20,6 +21,9 @@ def examine(console: Console, patient: Patient) -> int:
         with console.status("Looking ..."):
             findings += check(patient)
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column()
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for finding in findings:
         remedy = f"\n[bold]{escape(finding.remedy)}[/]" if finding.remedy else ""
         table.add_row(_SIGNS[finding.health], finding.part, escape(finding.said) + remedy)
