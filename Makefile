@@ -96,13 +96,19 @@ bench: $(VENV)/installed-bench  ## every benchmark beside its peers (10 minutes)
 	@PRISM="$(wildcard $(PRISM))" $(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: flink
-flink: .venv-flink/installed  ## agents on a real Flink cluster, faults included (Python 3.11, Java 17, redis-server; 20 minutes)
+flink: .venv-flink/installed  ## agents on a real Flink cluster, faults included (Python 3.11, Java 17, redis-server; 1 hour)
 	@.venv-flink/bin/python -m pytest -q tests/flink
-	@.venv-flink/bin/python -m tests.flink.proof $(ARGS)
+	@.venv-flink/bin/python -m tests.flink.page
+	@.venv-flink/bin/python -m tests.flink.proof --times 3 $(ARGS)
 
 .PHONY: flink-short
-flink-short:  ## the same with three rows (10 minutes)
-	@$(MAKE) --no-print-directory flink ARGS="undisturbed worker task-manager-and-workers"
+flink-short: .venv-flink/installed  ## the same with three rows, once each (10 minutes)
+	@.venv-flink/bin/python -m pytest -q tests/flink
+	@.venv-flink/bin/python -m tests.flink.proof undisturbed worker task-manager-and-workers $(ARGS)
+
+.PHONY: flink-latency
+flink-latency: .venv-flink/installed  ## latency and cost of agents on Flink, beside PyFlink's own AsyncFunction (15 minutes)
+	@.venv-flink/bin/python -m benchmarks.flink $(ARGS)
 
 .venv-flink/installed: requirements/flink.txt
 	@command -v python3.11 java redis-server > /dev/null || { \

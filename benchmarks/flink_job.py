@@ -55,6 +55,7 @@ def by_agent(lines: DataStream, given: argparse.Namespace) -> DataStream:
 
     async def agent(ctx, line):  # type: ignore[no-untyped-def]
         await ctx.complete(f"event {line}")
+        ctx.state = (ctx.state or 0) + 1
         return f"{line}\n"
 
     config = AgentConfig("openai:any", base_url=given.endpoint, api_key_env="PROOF_KEY", max_in_flight=_CAPACITY)

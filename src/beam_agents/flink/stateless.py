@@ -25,8 +25,9 @@ from beam_agents.activation import (
     run_activation,
 )
 from beam_agents.activation.asking import Messages
-from beam_agents.activation.completion import Completion, element_key, require_expressible
+from beam_agents.activation.completion import Completion, element_key
 from beam_agents.activation.metrics import Measures
+from beam_agents.activation.preflight import require_expressible
 from beam_agents.activation.run import failure_of, refused
 from beam_agents.errors import ActivationTimeout
 from beam_agents.flink.metrics import AgentMetrics
@@ -124,7 +125,7 @@ class Ask(AsyncFunction):  # type: ignore[misc]
         try:
             await asyncio.wait_for(resources.slots.__aenter__(), self._config.activation_timeout_s)
         except TimeoutError:
-            return refused(activation, ActivationTimeout(self._config.activation_timeout_s))
+            return refused(activation, ActivationTimeout(self._config.activation_timeout_s), resources)
         try:
             return await run_activation(activation, resources)
         finally:
