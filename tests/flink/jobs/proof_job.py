@@ -13,7 +13,7 @@ from pyflink.table import StreamTableEnvironment
 
 from beam_agents.activation import AgentConfig
 from beam_agents.activation.completion import element_key
-from beam_agents.exporters.jsonl import entity_key_to_json, event_to_json
+from beam_agents.exporters.jsonl import entity_key_from_json, event_to_json
 from beam_agents.flink import complete, run_agent
 from beam_agents.model import RetryPolicy
 from beam_agents.proto import TraceEvent
@@ -30,8 +30,7 @@ async def ask(ctx, event):
 
 def answered(text, result):
     """What `complete` puts out: the only event of a key of its own."""
-    key = entity_key_to_json(element_key(text))
-    return {"n": json.loads(text)["n"], "seq": 0, "count": 1, "key": key, "text": result.text}
+    return {"n": json.loads(text)["n"], "seq": 0, "count": 1, "key": name_of(element_key(text)), "text": result.text}
 
 
 class EventTime(TimestampAssigner):
@@ -52,7 +51,21 @@ class Stamp(ProcessFunction):
 
 
 def trace_line(data):
-    return json.dumps(event_to_json(TraceEvent.FromString(data)))
+    event = TraceEvent.FromString(data)
+    return json.dumps({**event_to_json(event), "entity_key": name_of(event.entity_key)})
+
+
+def error_line(text):
+    letter = json.loads(text)
+    return json.dumps({**letter, "entity_key": name_of(entity_key_from_json(letter["entity_key"]))})
+
+
+def name_of(key):
+    """Keys of `run_agent` as text, those of `complete`, which are digests, as hex."""
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return key.hex()
 
 
 def main():
@@ -109,7 +122,7 @@ def main():
     for name, stream in (
         ("main", streams.main.process(Stamp(), output_type=Types.STRING())),
         ("traces", streams.traces.map(trace_line, output_type=Types.STRING())),
-        ("errors", streams.errors),
+        ("errors", streams.errors.map(error_line, output_type=Types.STRING())),
     ):
         stream.sink_to(
             FileSink.for_row_format(f"{given.out}/{name}", Encoder.simple_string_encoder("UTF-8"))
