@@ -84,21 +84,31 @@ def test_requests_add_up() -> None:
 
 def test_nothing_at_all_is_a_report_too() -> None:
     report = gathered()
-    assert headline(report) == ["0 calls: 0 answered, 0 from a store.", "Spent $0.00 (0 tokens)."]
+    assert [answer for _, answer in headline(report)] == [
+        "0 calls: 0 answered, 0 from a store.",
+        "$0.00 (0 tokens).",
+        "The same: no call was answered from a store.",
+    ]
     assert "No calls." in report_html(report)
     assert report_markdown(report).startswith("# beam-agents report")
 
 
 def test_the_headline_tells_what_happened_what_it_cost_and_what_it_would_have_cost() -> None:
-    said = " ".join(headline(sample_report()))
-    for part in ("in 412 activations", "12 of them dead letters", "Spent $", "without them the bill", "are in doubt"):
+    happened, cost, otherwise = headline(sample_report())
+    said = " ".join((*happened, *cost, *otherwise))
+    for part in (
+        "in 412 activations",
+        "12 activations (3%) became dead letters",
+        "are in doubt",
+        "104 answers from a store",
+    ):
         assert part in said
 
 
 def test_a_model_without_a_price_is_named() -> None:
     report = gathered(call(model="house-model"))
     assert report.unpriced_models == ["house-model"]
-    assert any("No price is known for house-model" in sentence for sentence in headline(report))
+    assert any("No price is known for house-model" in answer for _, answer in headline(report))
     assert "no price known" in report_markdown(report)
 
 

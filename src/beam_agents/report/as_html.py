@@ -67,7 +67,7 @@ def comparison_html(before: Report, after: Report, *, title: str = "beam-agents 
         for name, report in (("First", before), ("Second", after))
     )
     parts = [
-        section("runs", "What happened", f'<div class="two">{sides}</div>'),
+        section("runs", "The runs", f'<div class="two">{sides}</div>'),
         section("compare", "Figures", table_html(comparison(before, after))),
         section("compare-spend", "Spend", _chart("compare-spend", figures)),
         section("compare-latency", "Time of a call", _chart("compare-latency", figures)),
@@ -120,7 +120,8 @@ def _chart(name: str, figures: Mapping[str, Any], label: str = "") -> str:
 
 
 def _said(report: Report) -> str:
-    return f'<ul class="said">{"".join(f"<li>{escape(sentence)}</li>" for sentence in headline(report))}</ul>'
+    said = "".join(f"<dt>{escape(question)}</dt><dd>{escape(answer)}</dd>" for question, answer in headline(report))
+    return f'<dl class="said">{said}</dl>'
 
 
 def _when(report: Report) -> str:

@@ -13,7 +13,8 @@ __all__ = ["comparison_markdown", "report_markdown"]
 
 def report_markdown(report: Report) -> str:
     """The report as Markdown tables; charts have no place here."""
-    parts = ["# beam-agents report", "\n".join(f"- {_escaped(sentence)}" for sentence in headline(report))]
+    said = "\n".join(f"- **{question}**: {_escaped(answer)}" for question, answer in headline(report))
+    parts = ["# beam-agents report", said]
     parts += [_section(table) for table in tables(report)]
     parts += [_notes(report)]
     return "\n\n".join(part for part in parts if part) + "\n"
