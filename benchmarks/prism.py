@@ -25,7 +25,7 @@ from beam_agents.values import LlmRequest
 from benchmarks.rows import Found, in_turn, ratio
 from benchmarks.work import WaitingClient, ask, config_for, decode, pairs_of, run_counted
 
-__all__ = ["measured"]
+__all__ = ["measured", "prism_running"]
 
 _READY_S = 20
 
@@ -37,7 +37,7 @@ def measured(quick: bool) -> Found:
         return Found(left_out=("Beam's AsyncWrapper: it needs Prism, and no program prism was found",))
     keys, delay_s, rounds = (4, 0.01, 1) if quick else (200, 0.1, 3)
     pairs = pairs_of(keys)
-    with _prism(program) as arguments:
+    with prism_running(program) as arguments:
         options = PipelineOptions(arguments)
         _agents(pairs, 0.0, options)
         found = in_turn(
@@ -71,7 +71,7 @@ def _wrapper(pairs: Sequence[tuple[str, str]], delay_s: float, options: Pipeline
 
 
 @contextmanager
-def _prism(program: str) -> Iterator[list[str]]:
+def prism_running(program: str) -> Iterator[list[str]]:
     """Pipeline arguments for a Prism that ends with the block."""
     job_port, web_port = _free_port(), _free_port()
     command = (program, f"--job_port={job_port}", f"--web_port={web_port}")

@@ -45,7 +45,6 @@ def _decode(payload: bytes) -> Any: ...
         ({"model": "openai:m", "on_error": "ignore"}, "on_error must be one of dead_letter, raise, not 'ignore'"),
         ({"model": "openai:m", "on_in_doubt": "x"}, "on_in_doubt must be one of repay, fail, defer"),
         ({"model": "openai:m", "commit": "x"}, "commit must be one of"),
-        ({"model": "openai:m", "commit": "timer"}, "commit='timer' is not available in this version"),
         ({"model": "openai:m", "on_open": "x"}, "on_open must be one of"),
         ({"model": "openai:m", "sequence": "id"}, "sequence must take an event"),
         ({"model": "openai:m", "namespace": ""}, "namespace must be a text"),

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_agents.activation.gate import CircuitGate
@@ -229,6 +229,7 @@ async def test_trials_are_spread_over_a_quarter_of_the_cooldown(clock: ManualClo
     assert len(set(waits)) > 10
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5_000), st.floats(0, 1e6)), max_size=80))
 def test_the_limit_stays_between_one_and_its_cap(events: list[tuple[bool, int, float]]) -> None:
     limit, now_ms = AdaptiveLimit(20), 0

@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.audit import Attempt, account_of, journal_attempts
+from tests.chaos.audit import Attempt, account_of
 from tests.chaos.books import Entry, read_ledger, read_outputs
 from tests.runners.shape import Shape
 
-__all__ = ["Account", "settle"]
+__all__ = ["ANSWERED", "Account", "settle"]
 
-_ANSWERED = ("billed", "recovered", "discarded")
+ANSWERED = ("billed", "recovered", "discarded")
+"""Classes of requests whose answer was read."""
+
 _BEFORE_S = 0.5
 _AFTER_S = 1.0
 
@@ -36,6 +38,7 @@ class Account:
         drift: requests without an attempt, attempts without a request that are not in doubt, and tokens between
             an answer and its attempt.
         open_bundles: bundles that one process had open at once, at most.
+        dropped: outputs that a window without lateness behind the agent did not get; 0 where there is none.
     """
 
     outputs: int
@@ -49,13 +52,15 @@ class Account:
     unexplained: int
     drift: int
     open_bundles: int
+    dropped: int
 
 
-def settle(shape: Shape, ledger: Path, journal: Path, folders: Sequence[Path], kills: Sequence[float]) -> Account:
+def settle(
+    shape: Shape, ledger: Path, kept: Iterable[Attempt], folders: Sequence[Path], kills: Sequence[float]
+) -> Account:
     """The account of all runs of a round, and the outputs of the last."""
     shape = replace(shape, **_lines(folders[-1], "start")[0]) if shape.paced else shape
     entries = read_ledger(ledger)
-    kept = journal_attempts(journal)
     told: dict[str, Attempt] = {}
     every = read_outputs(folders[-1])
     main, errors = list(every.main), _errors(folders[-1])
@@ -77,7 +82,13 @@ def settle(shape: Shape, ledger: Path, journal: Path, folders: Sequence[Path], k
         unexplained=sum(bool(kills) and not any(_in_flight(one, kill) for kill in kills) for one in repeats),
         drift=drift,
         open_bundles=max((line["open"] for line in _lines(folders[-1], "bundles")), default=0),
+        dropped=_dropped(main, folders[-1]) if shape.timed else 0,
     )
+
+
+def _dropped(main: Sequence[Mapping[str, Any]], folder: Path) -> int:
+    grouped = Counter(n for line in _lines(folder, "groups") for n in line["numbers"])
+    return sum((Counter(one["n"] for one in main) - grouped).values())
 
 
 def _lines(folder: Path, name: str) -> list[Any]:
@@ -134,7 +145,7 @@ def _match(entries: Iterable[Entry], told: Iterable[Attempt]) -> tuple[list[Entr
 
 def _match_call(entries: list[Entry], attempts: list[Attempt]) -> tuple[list[Entry], int]:
     left, drift = list(entries), 0
-    for attempt in (one for one in attempts if one.spend in _ANSWERED):
+    for attempt in (one for one in attempts if one.spend in ANSWERED):
         same = [e for e in left if e.kind == "answered" and (e.input_tokens, e.output_tokens) == attempt.tokens]
         if same:
             left.remove(same[0])

@@ -7,18 +7,18 @@ import json
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows
-from apache_beam.utils.timestamp import Timestamp
 
 from beam_agents import RunAgent
 from beam_agents.beam import disable_state_cache
 from tests.runners.shape import Shape
-from tests.runners.steps import Answer, ToEvent, Write, append, config
+from tests.runners.source import Paced
+from tests.runners.steps import Answer, ToEvent, Write, append, config, note_group
 
 __all__ = ["main"]
 
@@ -38,10 +38,7 @@ def _numbers(pipeline: Any, shape: Shape) -> Any:
     """0, 1, 2, …: all at once, or one each `step_ms` from an unbounded source."""
     if not shape.paced:
         return pipeline | "Numbers" >> beam.Create(range(shape.total), reshuffle=False)
-    start, step_s = Timestamp.of(shape.start_s), shape.step_ms / 1_000
-    ticks = pipeline | "Ticks" >> PeriodicImpulse(start, start + shape.total * step_s, step_s)
-    number = beam.Map(lambda tick: round((float(tick) - shape.start_s) / step_s))
-    return ticks | "Number" >> number.with_output_types(int)
+    return pipeline | beam.Create([shape], reshuffle=False) | "Numbers" >> beam.ParDo(Paced()).with_output_types(int)
 
 
 def main(given: list[str]) -> None:
@@ -55,12 +52,14 @@ def main(given: list[str]) -> None:
     agent = Answer(shape, options.out)
     settings = config(options.url, options.journal, shape)
     pipeline = beam.Pipeline(options=PipelineOptions(beam_options))
-    results = (
-        _numbers(pipeline, shape)
-        | "Events" >> beam.ParDo(ToEvent(shape)).with_output_types(tuple[str, int])
-        | "Windows" >> beam.WindowInto(FixedWindows(shape.window_s))
-        | "Agent" >> RunAgent(agent, settings, official_api=options.official_api)
-    )
+    windows = beam.WindowInto(FixedWindows(shape.window_s))
+    events = _numbers(pipeline, shape) | "Events" >> beam.ParDo(ToEvent(shape)).with_output_types(tuple[str, int])
+    placed = events if shape.timed else events | "Windows" >> windows
+    results = placed | "Agent" >> RunAgent(agent, settings, official_api=options.official_api)
+    if shape.timed:
+        keyed = results.main | "Key" >> beam.Map(lambda one: (one["key"], one["n"])).with_output_types(tuple[str, int])
+        groups = keyed | "Windows" >> windows | "Group" >> beam.GroupByKey()
+        _ = groups | "Note groups" >> beam.MapTuple(partial(note_group, options.out))
     for name, collection in results._asdict().items():
         committed = collection | f"Commit {name}" >> beam.Reshuffle()
         _ = committed | f"Write {name}" >> beam.ParDo(Write(options.out))

@@ -8,10 +8,11 @@ import signal
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.chaos.audit import Attempt, journal_attempts
 from tests.flink.processes import Group, start, wait_until
 from tests.runners.account import Account, settle
 from tests.runners.shape import Shape
@@ -36,17 +37,23 @@ class RunFailed(RuntimeError):
 
 
 class Round:
-    """A context manager: whatever it started is dead afterwards."""
+    """A context manager: whatever it started is dead afterwards.
+
+    Attributes:
+        journal: URI of the journal; with another than a file of the round's own, `kept` says what it holds.
+        url: where the endpoint is reached.
+    """
 
     def __init__(self, folder: Path, shape: Shape) -> None:
         self.folder = folder
         self.shape = shape
         self.kills: list[float] = []
         self.ledger = folder / "ledger.jsonl"
-        self.journal = folder / "journal.db"
+        self.journal = f"sqlite:///{folder / 'journal.db'}"
+        self.kept: Callable[[], list[Attempt]] = lambda: journal_attempts(folder / "journal.db")
         self._outs: list[Path] = []
         self._groups: list[Group] = []
-        self._url = ""
+        self.url = self._url = ""
 
     @property
     def runs(self) -> int:
@@ -65,7 +72,7 @@ class Round:
         except BaseException:
             self.__exit__()
             raise
-        self._url = f"http://127.0.0.1:{log.read_text().strip()}"
+        self.url = self._url = f"http://127.0.0.1:{log.read_text().strip()}"
         return self
 
     def __exit__(self, *exit_info: object) -> None:
@@ -80,17 +87,17 @@ class Round:
         self._groups.append(group)
         return group
 
-    def run(self, arguments: Sequence[str], *, official_api: bool = False) -> None:
+    def run(self, arguments: Sequence[str], *, official_api: bool = False, at: Sequence[str] = ()) -> None:
         """Run the pipeline to its end. Raises `RunFailed` with the end of its log."""
-        self.await_end(self.begin(arguments, official_api=official_api))
+        self.await_end(self.begin(arguments, official_api=official_api, at=at))
 
-    def begin(self, arguments: Sequence[str], *, official_api: bool = False) -> Group:
-        """Start the pipeline; the same call again runs it again on the same journal."""
+    def begin(self, arguments: Sequence[str], *, official_api: bool = False, at: Sequence[str] = ()) -> Group:
+        """Start the pipeline, with the command `at` in front; again, it runs again on the same journal."""
         out = self.folder / f"out-{len(self._outs) + 1}"
         out.mkdir()
         self._outs.append(out)
-        command = [sys.executable, "-m", "tests.runners.job", "--out", str(out), "--url", f"{self._url}/v1"]
-        command += ["--journal", f"sqlite:///{self.journal}", "--shape", json.dumps(asdict(self.shape))]
+        command = [*at, sys.executable, "-m", "tests.runners.job", "--out", str(out), "--url", f"{self.url}/v1"]
+        command += ["--journal", self.journal, "--shape", json.dumps(asdict(self.shape))]
         command += ["--official-api"] * official_api
         return self.start(f"run-{len(self._outs)}", [*command, "--", *arguments])
 
@@ -120,7 +127,7 @@ class Round:
     def account(self) -> Account:
         """What came out, once the endpoint has ended every request."""
         wait_until(lambda: self._busy() == 0, 20, "the endpoint to end what is under way")
-        return settle(self.shape, self.ledger, self.journal, self._outs, self.kills)
+        return settle(self.shape, self.ledger, self.kept(), self._outs, self.kills)
 
     def _busy(self) -> int:
         with urllib.request.urlopen(f"{self._url}/busy", timeout=10) as answer:

@@ -12,7 +12,7 @@ import pytest
 from tests.flink.processes import Group, free_port, wait_until
 from tests.runners.round import Round
 
-__all__ = ["PRISM_VERSION", "WorkerPool", "prism", "python_job_server"]
+__all__ = ["PRISM_VERSION", "WorkerPool", "listens", "prism", "prism_binary", "python_job_server"]
 
 PRISM_VERSION = "2.77.0"
 _BINARY = Path(__file__).parents[2] / ".parts" / f"prism-{PRISM_VERSION}" / "prism"
@@ -20,12 +20,9 @@ _BINARY = Path(__file__).parents[2] / ".parts" / f"prism-{PRISM_VERSION}" / "pri
 
 def prism(round_: Round) -> list[str]:
     """Start Prism; the pipeline options that reach it."""
-    binary = Path(os.environ.get("PRISM") or _BINARY)
-    if not binary.exists():
-        pytest.fail(f"Prism {PRISM_VERSION} is missing; `make prism` installs it (it needs Go)")
     port = free_port()
-    round_.start(f"prism-{port}", [str(binary), f"--job_port={port}", f"--web_port={free_port()}"])
-    wait_until(lambda: _listens(port), 20, "Prism")
+    round_.start(f"prism-{port}", [str(prism_binary()), f"--job_port={port}", f"--web_port={free_port()}"])
+    wait_until(lambda: listens(port), 20, "Prism")
     return [
         "--runner=PortableRunner",
         f"--job_endpoint=localhost:{port}",
@@ -33,12 +30,20 @@ def prism(round_: Round) -> list[str]:
     ]
 
 
+def prism_binary() -> Path:
+    """Where Prism is. Fails the test when it is nowhere."""
+    binary = Path(os.environ.get("PRISM") or _BINARY)
+    if not binary.exists():
+        pytest.fail(f"Prism {PRISM_VERSION} is missing; `make prism` installs it (it needs Go)")
+    return binary
+
+
 def python_job_server(round_: Round) -> list[str]:
     """Start Beam's Python job server; the pipeline options that reach it."""
     port = free_port()
     module = "apache_beam.runners.portability.local_job_service_main"
     round_.start("job-server", [sys.executable, "-m", module, f"--port={port}"])
-    wait_until(lambda: _listens(port), 40, "the job server")
+    wait_until(lambda: listens(port), 40, "the job server")
     return ["--runner=PortableRunner", f"--job_endpoint=localhost:{port}"]
 
 
@@ -51,7 +56,7 @@ class WorkerPool:
         self._group: Group = round_.start(
             f"pool-{self._port}", [sys.executable, "-m", module, f"--service_port={self._port}"]
         )
-        wait_until(lambda: _listens(self._port), 40, "the worker pool")
+        wait_until(lambda: listens(self._port), 40, "the worker pool")
 
     @property
     def arguments(self) -> list[str]:
@@ -63,7 +68,8 @@ class WorkerPool:
         return self._group.running("SdkHarness")
 
 
-def _listens(port: int) -> bool:
+def listens(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether something listens there."""
     with socket.socket() as probe:
         probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((host, port)) == 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.transforms.window import TimestampedValue
+from apache_beam.transforms.window import GlobalWindow, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_agents import AgentConfig, AgentContext
@@ -21,7 +21,7 @@ from beam_agents.proto import TraceEvent
 from beam_agents.providers import OpenAIClient
 from tests.runners.shape import Shape
 
-__all__ = ["Answer", "Endpoint", "ToEvent", "Write", "append", "config"]
+__all__ = ["Answer", "Endpoint", "ToEvent", "Write", "append", "config", "note_group"]
 
 
 class Endpoint:
@@ -46,6 +46,7 @@ def config(url: str, journal: str, shape: Shape) -> AgentConfig:
         retry_policy=RetryPolicy(6, 20, 200),
         breaker_threshold=1_000,
         on_error="raise" if shape.fails_once else "dead_letter",
+        commit="timer" if shape.timed else "bundle",
     )
 
 
@@ -86,8 +87,7 @@ class Write(beam.DoFn):
         self._folder = folder
 
     def process(self, value: Any, at: Any = beam.DoFn.TimestampParam, window: Any = beam.DoFn.WindowParam) -> None:
-        start = getattr(window, "start", None)
-        placed = {"at": at.micros, "window": None if start is None else start.micros}
+        placed = {"at": at.micros, "window": None if isinstance(window, GlobalWindow) else window.start.micros}
         if isinstance(value, TraceEvent):
             line = {"trace": event_to_json(value)} | placed
         elif isinstance(value, DeadLetter):
@@ -95,6 +95,11 @@ class Write(beam.DoFn):
         else:
             line = {"main": value | placed}
         append(self._folder, "out", line)
+
+
+def note_group(folder: str, key: str, numbers: Iterable[int]) -> None:
+    """What came on time to a window behind the agent."""
+    append(folder, "groups", {"key": key, "numbers": list(numbers)})
 
 
 _peak = 0

@@ -14,7 +14,10 @@ from tests.runners.servers import PRISM_VERSION
 
 REPOSITORY = Path(__file__).parents[2]
 OF_THE_JOB_SERVER = {"--checkpointing_interval", "--max_bundle_size", "--max_bundle_time_mills"}
-OF_THE_COMMAND = {"--input", "--key", "--output", "--model", "--journal", "--job_port", "--web_port", "--service_port"}
+OF_THE_COMMAND = {
+    *("--input", "--key", "--output", "--model", "--journal", "--job_port", "--web_port", "--service_port"),
+    "--seconds",
+}
 
 
 def _page(name: str) -> str:

@@ -59,8 +59,9 @@ class AgentConfig:
             on and start it again, once (`rerun`).
         sequence: takes an event's position from the event; `None` counts events per key.
         namespace: scopes positions and journal records; `None` is the transform's full label.
-        commit: `bundle`: what an activation did is committed with its bundle. `timer` is the name of a way that is
-            not available yet, and refused.
+        commit: when what an activation did is committed: with its `bundle`, or by a `timer` of its key, so that a slow
+            call holds back nothing else. `timer` is experimental, and only for streams on runners that keep
+            REAL_TIME timers.
         on_open: while a circuit is open, `wait` for it or make a `dead_letter`.
         max_in_flight_per_endpoint: requests at once to one endpoint from one process; `None` for as many as
             activations. Fewer are sent while the endpoint limits the rate or slows down.
@@ -123,11 +124,6 @@ class AgentConfig:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
-        if self.commit == "timer":
-            raise ValueError(
-                "commit='timer' is not available in this version: a slow call holds back the commit of its bundle, "
-                "not of its key alone; use commit='bundle' and short deadlines (activation_timeout_s)"
-            )
         self._check_schemas()
         self._check_content()
         if self.sequence is not None and not callable(self.sequence):

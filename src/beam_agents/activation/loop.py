@@ -77,6 +77,17 @@ class ActivationLoop:
             self.post(self._answer_ping)
         return now_s - pinged_at_s
 
+    def require_alive(self, stalled_after_s: float) -> None:
+        """Raises `RuntimeError` when the loop is closed, or has served nothing for longer than that."""
+        if self.closed:
+            raise RuntimeError("the activation loop was closed while activations were under way")
+        stalled_s = self.stalled_s()
+        if stalled_s > stalled_after_s:
+            raise RuntimeError(
+                f"an agent has blocked the activation loop for {stalled_s:.0f} s at {self.where()}; "
+                "agents must await: put blocking work into ctx.step or asyncio.to_thread"
+            )
+
     def where(self) -> str:
         """The innermost line that the loop's thread is at, for people."""
         frame = sys._current_frames().get(self._thread.ident or 0)

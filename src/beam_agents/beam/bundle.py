@@ -74,7 +74,7 @@ class Bundle:
     def until_admitted(self) -> Iterator[Finished]:
         """Blocks while too much is under way in the process, and gives what is finished meanwhile."""
         while not self.resources.admission.wait(_HELD_BACK_S):
-            self._require_alive()
+            self.resources.loop.require_alive(self._stalled_after_s)
             yield from self.take_finished()
 
     def submit(self, lane: Lane, pending: Pending) -> None:
@@ -95,7 +95,7 @@ class Bundle:
         with self._arrived:
             while wait and self._open and not self._finished and self._failed is None:
                 if not self._arrived.wait(_HELD_BACK_S):
-                    self._require_alive()
+                    self.resources.loop.require_alive(self._stalled_after_s)
         taken = [self._finished.popleft() for _ in range(len(self._finished))]
         self.require_sound()
         self._open -= len(taken)
@@ -145,13 +145,3 @@ class Bundle:
             if self._failed is None:
                 self._failed = error
             self._arrived.notify()
-
-    def _require_alive(self) -> None:
-        if self.resources.loop.closed:
-            raise RuntimeError("the activation loop was closed while a bundle waited for its activations")
-        stalled_s = self.resources.loop.stalled_s()
-        if stalled_s > self._stalled_after_s:
-            raise RuntimeError(
-                f"an agent has blocked the activation loop for {stalled_s:.0f} s at {self.resources.loop.where()}; "
-                "agents must await: put blocking work into ctx.step or asyncio.to_thread"
-            )

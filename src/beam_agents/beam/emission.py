@@ -12,6 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_agents.activation.metrics import Measures
 from beam_agents.activation.resources import Resources
+from beam_agents.activation.run import Outcome
 from beam_agents.activation.staging import Scope
 from beam_agents.beam.bundle import Finished
 from beam_agents.beam.metrics import record
@@ -30,11 +31,15 @@ class Emission:
 
     def of(self, finished: Finished) -> Iterator[Any]:
         """The elements of an activation, in its event's window and at its time."""
-        outcome, pending, windows = finished.outcome, finished.pending, (finished.lane.window,)
+        pending = finished.pending
+        return self.elements(finished.outcome, pending.timestamp, finished.lane.window, pending.pane_info)
+
+    def elements(self, outcome: Outcome, timestamp: Any, window: Any, pane_info: Any) -> Iterator[Any]:
+        """The elements of an activation whose event was at that time, in that window."""
         self._measures.add(outcome)
 
         def placed(value: Any) -> WindowedValue:
-            return WindowedValue(value, pending.timestamp, windows, pending.pane_info)
+            return WindowedValue(value, timestamp, (window,), pane_info)
 
         if outcome.dead_letter is not None:
             yield TaggedOutput(ERRORS, placed(outcome.dead_letter))

@@ -18,6 +18,8 @@ from beam_agents.beam.emission import ERRORS, TRACES
 from beam_agents.beam.expiring import ExpiringAgentDoFn
 from beam_agents.beam.naming import full_label, require_picklable
 from beam_agents.beam.outputs import AgentOutputs, register_coders
+from beam_agents.beam.timed import TimedAgentDoFn
+from beam_agents.beam.timers import require_timers
 from beam_agents.beam.versions import needs_official_api
 from beam_agents.proto import TraceEvent
 
@@ -60,7 +62,11 @@ class RunAgent(beam.PTransform):  # type: ignore[misc]
         event_type = _event_type(pairs.element_type, self.label)
         namespace = self._config.namespace or full_label(pairs.pipeline, self.label)
         keyed = pairs | "Key" >> beam.Map(_keyed).with_output_types(typehints.Tuple[bytes, event_type])
-        if needs_official_api(self._official_api):
+        if self._config.commit == "timer":
+            require_timers(pairs, self._config)
+            dofn: Any = TimedAgentDoFn(self._agent, self._config, namespace)
+            found = keyed | "Run" >> beam.ParDo(dofn).with_outputs(TRACES, ERRORS, main="main")
+        elif needs_official_api(self._official_api):
             if self._config.state_ttl_s is not None:
                 raise ValueError("state_ttl_s is not available with Beam's documented interface alone")
             found = run_in_buckets(keyed, self._agent, self._config, namespace, event_type)

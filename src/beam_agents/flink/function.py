@@ -15,10 +15,10 @@ from beam_agents.activation import Agent, AgentConfig, Outcome, Scope
 from beam_agents.activation.cell import read_cell, write_cell
 from beam_agents.activation.durable import Committed, durable_events_for
 from beam_agents.activation.metrics import Measures
+from beam_agents.activation.polling import Polling
 from beam_agents.activation.resources import resources_for
 from beam_agents.flink.metrics import AgentMetrics
 from beam_agents.flink.outputs import converting
-from beam_agents.flink.polling import Polling
 from beam_agents.flink.types import BYTES
 from beam_agents.proto import AgentCell
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from beam_agents.flink.polling import Polling
+from beam_agents.activation.polling import Polling
 
 KEY = b"k"
 
