@@ -58,6 +58,26 @@ def test_a_dead_letter_runs_again_and_what_was_answered_is_free(
     assert output_again == output
 
 
+def test_a_dead_letter_that_fails_again_is_said_to_cost_nothing_new(
+    beam_agents: Command, failed: Path, proxy: CountingProxy, common: list[str]
+) -> None:
+    (failed / "broken").touch()
+    code, closing = again(beam_agents, common, failed)
+    assert (code, closing["dead_letters"], closing["requests"]) == (1, {"RuntimeError": 1}, 0)
+    assert (closing["paid"]["answers"], closing["recovered"]["answers"]) == (0, 1)
+
+
+def test_results_of_the_run_before_are_never_replaced_by_those_of_its_dead_letters(
+    beam_agents: Command, failed: Path, proxy: CountingProxy, common: list[str]
+) -> None:
+    before = {name: (failed / name).read_bytes() for name in ("out.jsonl", "traces.jsonl", "errors.jsonl")}
+    refused = beam_agents("run", *common, f"--retry-errors={failed}/errors.jsonl")
+    assert refused.returncode == 2
+    assert "would replace out.jsonl, traces.jsonl, errors.jsonl of the run before" in refused.stderr
+    assert {name: (failed / name).read_bytes() for name in before} == before
+    assert proxy.count.requests == 0
+
+
 def test_a_dead_letter_run_afresh_pays_for_everything(
     beam_agents: Command, failed: Path, proxy: CountingProxy, common: list[str]
 ) -> None:

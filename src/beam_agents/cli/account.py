@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from beam_agents.activation.dead_letter import DeadLetter
 from beam_agents.proto import TraceEvent
-from beam_agents.report.account import Account, SpendClass
+from beam_agents.report.account import Account
 from beam_agents.report.call_facts import CallFacts
 from beam_agents.report.distribution import Distribution
 from beam_agents.report.money import PriceBook
@@ -24,6 +24,7 @@ class RunAccount:
     Attributes:
         events: how many the run was given.
         account: every request in its class of spend.
+        paid: every answer that this run paid for, whether or not its activation committed.
         committed: activations that succeeded.
         outputs: values that agents emitted.
         dead: dead letters by the name of their error.
@@ -37,6 +38,7 @@ class RunAccount:
     events: int
     prices: PriceBook
     account: Account = field(init=False)
+    paid: Tally = field(default_factory=Tally)
     committed: int = 0
     outputs: int = 0
     dead: Counter[str] = field(default_factory=Counter)
@@ -53,11 +55,6 @@ class RunAccount:
     def done(self) -> int:
         """Events that are through, one way or the other."""
         return self.committed + self.dead.total()
-
-    @property
-    def paid(self) -> Tally:
-        """Every answer that this run paid for, whether or not its activation committed."""
-        return Tally.total(self.account.of_class(spend) for spend in (SpendClass.BILLED, SpendClass.DISCARDED))
 
     @property
     def recovered(self) -> Tally:
@@ -94,6 +91,11 @@ class RunAccount:
         paid: Paid = self.account.add_call(call, committed=committed)
         cut = max(0, len(call.log) - call.attempts)  # the log begins with the requests of earlier processes
         earlier, own = call.log[:cut], call.log[cut:]
+        if call.billed:
+            self.paid.add(paid)
+        for one in own:
+            if one.outcome == "answered" and one.attempt_id != call.attempt_id:
+                self.paid.add(self.account.paid_for(call, one.usage))
         self.counts.update(
             calls=1,
             hits=call.stored,

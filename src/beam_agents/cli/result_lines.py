@@ -42,6 +42,16 @@ class ResultPaths:
             _require_writable(path)
         return paths
 
+    def spare(self, letters: Path) -> None:
+        """Raises `Complaint` when one of them is there beside `letters`: the run that wrote those needs it still."""
+        folder = letters.resolve().parent
+        there = [str(path) for path in self.all if path.exists() and path.resolve().parent == folder]
+        if there:
+            raise Complaint(
+                f"--retry-errors would replace {', '.join(there)} of the run before; name an --output in another "
+                "folder, or each file with --output, --traces and --errors"
+            )
+
     @property
     def all(self) -> tuple[Path, Path, Path]:
         """The three of them."""

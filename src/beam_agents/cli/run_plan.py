@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from beam_agents.activation.agent import Agent
@@ -64,6 +65,8 @@ def make_plan(options: RunOptions) -> RunPlan:
     else:
         raise Complaint("there is nothing to run over: name a file with --input, or with --retry-errors")
     paths = ResultPaths.beside(options.output, options.traces, options.errors)
+    if options.retry_errors is not None:
+        paths.spare(Path(options.retry_errors))
     namespace = options.namespace_at(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), letters_of)
     config = _config(options, namespace, sequence)
     _check_provider(config)

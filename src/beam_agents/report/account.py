@@ -72,8 +72,8 @@ class Account:
         for logged in call.log:
             if logged.attempt_id != call.attempt_id:
                 spend = _OF_OUTCOME.get(logged.outcome)
-                self.add_request(call.trace_id, logged.attempt_id, spend, call.model, self._paid(call, logged.usage))
-        paid = self._paid(call, call.usage)
+                self.add_request(call.trace_id, logged.attempt_id, spend, call.model, self.paid_for(call, logged.usage))
+        paid = self.paid_for(call, call.usage)
         if call.billed and committed:
             self._bill(call, paid)
         elif call.billed:
@@ -90,7 +90,7 @@ class Account:
     def add_set_aside(self, activation: CallFacts) -> None:
         """Book the answered requests of earlier runs that an ACTIVATION event says were given up."""
         for logged in activation.log:
-            paid = self._paid(replace(activation, model=logged.model), logged.usage)
+            paid = self.paid_for(replace(activation, model=logged.model), logged.usage)
             self.add_request(activation.trace_id, logged.attempt_id, SpendClass.DISCARDED, logged.model, paid)
 
     def add_request(
@@ -143,7 +143,7 @@ class Account:
         """The known money spent and saved together: the bill without stored answers."""
         return self.spent.money + self.saved_total.money
 
-    def _paid(self, call: CallFacts, usage: TokenUsage | None) -> Paid:
+    def paid_for(self, call: CallFacts, usage: TokenUsage | None) -> Paid:
         """What an answer to `call` costs; unknown tokens and unknown prices stay unknown."""
         if usage is None:
             return Paid()
