@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
 
 import pytest
 
@@ -12,7 +14,7 @@ from beam_agents.errors import RateLimitError, ServerError
 from beam_agents.model import RetryPolicy
 from beam_agents.proto import TraceEvent
 from beam_agents.testing import FakeLLM, RecordingSleep, fail_then_succeed, match_any, raise_error, respond_with
-from tests.activation.conftest import body
+from tests.activation.conftest import SCOPE, body
 
 
 async def test_effects_are_committed_together(run: Any, llm: FakeLLM) -> None:
@@ -147,6 +149,21 @@ async def test_randomness_is_a_function_of_key_and_seq(run: Any) -> None:
     other = [(await run(agent, seq=1)).outputs, (await run(agent, key=b"l")).outputs]
     assert same[0] == same[1]
     assert len({same[0], *other}) == 3
+
+
+async def test_ids_are_the_uuids_that_the_page_computes(run: Any, llm: FakeLLM) -> None:
+    llm.add_rule(match_any(), respond_with(body()))
+
+    async def agent(ctx: Any, event: Any) -> None:
+        await ctx.complete("q")
+
+    outcome = await run(agent, key="grün".encode(), seq=3)
+    place = json.dumps([SCOPE.namespace, SCOPE.window, "grün".encode().hex(), 3], separators=(",", ":"))
+    trace_id = uuid5(uuid5(NAMESPACE_DNS, "beam-agents"), place)
+    own, call = outcome.trace_events
+    assert own.trace_id == call.trace_id == trace_id.bytes
+    assert own.span_id == uuid5(trace_id, "activation").bytes[:8]
+    assert call.span_id == uuid5(trace_id, "call:0").bytes[:8]
 
 
 async def test_trace_ids_are_functions_of_the_position(run: Any, llm: FakeLLM) -> None:

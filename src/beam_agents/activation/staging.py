@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import sha1
+from typing import Final
+from uuid import NAMESPACE_DNS, uuid5
 
 import orjson
 
@@ -14,6 +16,8 @@ from beam_agents.proto import TraceEvent
 from beam_agents.values import TokenUsage
 
 __all__ = ["ActivationStaging", "Position", "Scope"]
+
+_TRACES: Final = uuid5(NAMESPACE_DNS, "beam-agents").bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,9 @@ class Position:
 
     @property
     def trace_id(self) -> bytes:
-        """16 bytes; the same for every run of this position."""
-        parts = (self.scope.namespace.encode(), self.scope.window.encode(), self.entity_key, b"%d" % self.seq)
-        return sha256(b"".join(b"%d:%s" % (len(part), part) for part in parts)).digest()[:16]
+        """16 bytes, the uuid5 of `[namespace, window, entity key in hex, seq]`; the same for every run."""
+        scope = self.scope
+        return _uuid5(_TRACES, orjson.dumps([scope.namespace, scope.window, self.entity_key.hex(), self.seq]))
 
 
 class ActivationStaging:
@@ -139,4 +143,12 @@ def _logged(one: SetAside) -> dict[str, object]:
 
 
 def _span_id(trace_id: bytes, name: str) -> bytes:
-    return sha256(trace_id + name.encode()).digest()[:8]
+    return _uuid5(trace_id, name.encode())[:8]
+
+
+def _uuid5(namespace: bytes, name: bytes) -> bytes:
+    """The bytes of `uuid.uuid5`, without its objects."""
+    digest = bytearray(sha1(namespace + name, usedforsecurity=False).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    return bytes(digest)
