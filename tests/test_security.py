@@ -81,3 +81,34 @@ def test_each_place_holds_what_the_page_says_and_no_more(places: dict[str, bytes
     assert API_KEY.encode() not in places["pipeline"]
     assert JOURNAL_KEY.encode() not in places["pipeline"]
     assert b"journal.db" in places["pipeline"]  # so does a password in a journal's address
+
+
+async def _leaking(ctx: Any, event: str) -> Any:
+    await ctx.complete(f"{PROMPT} {event} {API_KEY}")
+    if "refused" in event:
+        raise ValueError("on purpose")
+    return "done"
+
+
+def _without_prompt(text: str) -> str:
+    return text.replace(PROMPT, "[prompt]")
+
+
+def test_recorded_content_is_redacted_wherever_events_go_and_holds_no_key(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
+    caplog.set_level(logging.DEBUG, "beam_agents")
+    with CountingEndpoint(answer=ANSWER) as endpoint:
+        config = AgentConfig("openai:m", base_url=endpoint.url, record_content=True, redact=_without_prompt)
+        with beam.Pipeline(options=local_options()) as pipeline:
+            pairs = [("key-0", EVENT), ("key-1", f"{EVENT} refused")]
+            scripted.keep_all(pipeline | beam.Create(pairs) | RunAgent(_leaking, config))
+    traces = b"".join(event.SerializeToString() for event in scripted.kept["traces"])
+    (letter,) = scripted.kept["errors"]
+    letters = repr(letter.to_json()).encode()
+    for place in (traces, letters):
+        assert _marks(place) == {ANSWER, EVENT}
+        assert b"[prompt]" in place
+    assert "dead_letter kind=ValueError" in caplog.text
+    assert _marks(caplog.text.encode()) == set()
