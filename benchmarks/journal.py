@@ -1,6 +1,7 @@
 """What a journal costs: `python benchmarks/journal.py URI [CALLS] [IN_FLIGHT]`.
 
-Prints, for each call (intent and an answer of 1,500 bytes), time and this process's CPU, and the same for a lookup.
+Prints, for each call (intent and an answer of 1,500 bytes), time and this process's CPU, and the same for a lookup;
+and how much of the journal a call takes, if it was empty before.
 For `sqlite:///` it also prints the CPU of two bare statements a call, in one transaction for all calls in flight.
 """
 
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "src")]
 
-from beam_agents.journals import StoredJournal, open_journal  # noqa: E402
+from beam_agents.journals import StoredJournal, open_journal, open_reader  # noqa: E402
 from beam_agents.journals.sqlite import statements  # noqa: E402
 from beam_agents.journals.sqlite.schema import SqliteFile, transaction  # noqa: E402
 from beam_agents.journals.uri import JournalUri  # noqa: E402
@@ -180,6 +181,10 @@ async def _everything(uri: str, count: int, in_flight: int) -> None:
     _print("intent and answer", await _write(journal, calls, in_flight, _by_journal, []))
     _print("lookup, one at a time", await _look_up(journal, calls[:5_000]))
     await journal.aclose()
+    if not uri.startswith("memory:"):  # it ended with its journal
+        reader = open_reader(uri)
+        print(f"{'kept, if it was empty':22} {await reader.size_bytes() / count:8.0f} bytes a call")
+        await reader.aclose()
 
 
 def _print(what: str, spent: Spent) -> None:
