@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from pydantic import BaseModel
 from pydantic.errors import PydanticUserError
 from rich.console import Console
@@ -56,7 +56,7 @@ def what_is_asked(ref: str, model: str) -> Asked:
 def say_schema(asked: Asked, *, as_json: bool) -> int:
     """Print it; returns the exit code."""
     if as_json:
-        print(orjson.dumps(_told(asked)).decode())
+        print(json.dumps(_told(asked), ensure_ascii=False))
     elif asked.wire is not None:
         _show(asked.wire, asked.model)
     if asked.refusal is not None:
@@ -77,7 +77,7 @@ def _told(asked: Asked) -> dict[str, Any]:
 
 def _show(wire: WireSchema, model: str) -> None:
     console = Console()
-    text = orjson.dumps(wire.schema, option=orjson.OPT_INDENT_2).decode()
+    text = json.dumps(wire.schema, ensure_ascii=False, indent=2)
     console.print(
         Syntax(text, "json", background_color="default", word_wrap=True) if console.is_terminal else Text(text)
     )

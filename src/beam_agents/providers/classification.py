@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_agents.errors import (
     ProviderError,
@@ -43,8 +42,7 @@ _NO_MONEY = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WireAnswer:
+class WireAnswer(NamedTuple):
     """One HTTP answer, whole."""
 
     status: int
@@ -52,8 +50,7 @@ class WireAnswer:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What was asked, as far as an error message must hide or name it."""
 
     endpoint: str

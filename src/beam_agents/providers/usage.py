@@ -13,13 +13,13 @@ __all__ = ["count", "counts_of", "total_usage"]
 
 def count(value: object) -> int | None:
     """A token count from a number or a numeric string, or `None` when it is not one."""
-    if value is None:
-        return None
+    # `type`, because a boolean is an int too; most counts end here.
+    if type(value) is int:
+        return value if 0 <= value < 2**63 else None
     if isinstance(value, str):
         value = _from_text(value)
     if isinstance(value, float):
         value = int(value) if math.isfinite(value) and value == int(value) else None
-    # `type`, because a boolean is an int too.
     return value if type(value) is int and 0 <= value < 2**63 else None
 
 
