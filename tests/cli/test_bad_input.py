@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_agents.cli.events import read_events
 from tests.cli.running import AGENTS, Command, environment
 
 SORT = f"{AGENTS}:sort"
@@ -19,6 +20,9 @@ def files(tmp_path: Path) -> None:
     (tmp_path / "good.jsonl").write_text('{"who": "a", "text": "x"}\n')
     (tmp_path / "bad.jsonl").write_text('{"who": "a"}\n{"who": \n[1]\n')
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n3\n")
+    (tmp_path / "cut.jsonl").write_text('["a' + "ä" * 60 + '"]\n')
+    (tmp_path / "vast.jsonl").write_text('{"a": 18446744073709551615}\n{"a": 18446744073709551617}\n')
+    (tmp_path / "twice.csv").write_text("a,b,a\n1,2,3\n")
     (tmp_path / "empty.jsonl").write_text("\n")
     (tmp_path / "events.data").write_text("x\n")
     (tmp_path / "wrong.json").write_text('{"models": 3}')
@@ -38,6 +42,10 @@ def files(tmp_path: Path) -> None:
         ([SORT, "--input=bad.jsonl"], "bad.jsonl, line 2: this is not JSON"),
         ([SORT, "--input=bad.jsonl"], "bad.jsonl, line 3: an object {…} was expected, not [1]"),
         ([SORT, "--input=bad.csv"], "bad.csv, line 3: this row does not have the header's 2 columns"),
+        ([SORT, "--input=cut.jsonl"], "cut.jsonl, line 1: an object {…} was expected, not"),
+        ([SORT, "--input=vast.jsonl"], "vast.jsonl, line 2: a whole number needs more than 64 bits; write it as text"),
+        ([SORT, "--input=twice.csv"], "twice.csv, line 1: two columns have the same name: a, b, a"),
+        ([SORT, "--input=good.jsonl", "--max-errors=-1"], "--max-errors must be at least 0, not -1"),
         ([SORT, "--input=empty.jsonl"], "empty.jsonl holds no events"),
         ([SORT, "--input=events.data"], "--format"),
         ([SORT, "--input=events.data", "--format=xml"], "jsonl, csv, text"),
@@ -98,3 +106,12 @@ def test_help_imports_neither_beam_nor_http() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60)
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_event(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"id": "12345678901234567890123", "x": 1.5}\n')
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfid,x\n1,2\n")
+    assert read_events(str(tmp_path / "a.jsonl")) == [("line-1", {"id": "12345678901234567890123", "x": 1.5})]
+    assert read_events(str(tmp_path / "a.txt")) == [("line-1", "one"), ("line-2", "two")]
+    assert read_events(str(tmp_path / "a.csv"), key="id") == [("1", {"id": "1", "x": "2"})]

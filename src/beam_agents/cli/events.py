@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
+import json
+import re
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
@@ -33,6 +37,7 @@ _BY_SUFFIX: dict[str, Format] = {
     ".log": "text",
 }
 _SHOWN = 5
+_VAST_NUMBER = re.compile(rb"[0-9]{19}")  # beyond 64 bits, the fast reader rounds
 
 
 def format_of(path: str) -> Format:
@@ -70,7 +75,7 @@ def read_events(path: str, *, key: str | None = None, format: Format | None = No
             for line, event in _READERS[form](stream, name, wrong):
                 named = f"line-{line}" if key is None else _key(event, key, f"{name}, line {line}", wrong)
                 found.append((named, event))
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise Complaint(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if wrong:
         more = f"\nand {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
@@ -92,18 +97,20 @@ def _key(event: Any, field: str, where: str, wrong: list[str]) -> str:
 
 
 def _json_lines(stream: BinaryIO, name: str, wrong: list[str]) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(stream, 1):
-        if not line.strip():
+    for number, line in _numbered(stream):
+        if not line:
             continue
+        shown = line[:60].decode(errors="replace")
         try:
             event = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            wrong.append(
-                f"{name}, line {number}: this is not JSON ({error.msg}): {line.strip()[:60].decode(errors='replace')}"
-            )
+            wrong.append(f"{name}, line {number}: this is not JSON ({error.msg}): {shown}")
             continue
         if not isinstance(event, dict):
-            wrong.append(f"{name}, line {number}: an object {{…}} was expected, not {line.strip()[:60].decode()}")
+            wrong.append(f"{name}, line {number}: an object {{…}} was expected, not {shown}")
+            continue
+        if _VAST_NUMBER.search(line) and json.loads(line) != event:
+            wrong.append(f"{name}, line {number}: a whole number needs more than 64 bits; write it as text: {shown}")
             continue
         yield number, event
 
@@ -114,6 +121,9 @@ def _csv_rows(stream: BinaryIO, name: str, wrong: list[str]) -> Iterator[tuple[i
     reader = csv.DictReader(text, delimiter=delimiter, strict=True)
     try:
         header = reader.fieldnames or ()
+        if len(set(header)) < len(header):
+            wrong.append(f"{name}, line 1: two columns have the same name: {', '.join(header)}")
+            return
         for row in reader:
             if None in row or None in row.values():
                 wrong.append(
@@ -123,17 +133,25 @@ def _csv_rows(stream: BinaryIO, name: str, wrong: list[str]) -> Iterator[tuple[i
             yield reader.line_num, dict(row)
     except (csv.Error, UnicodeDecodeError) as error:
         wrong.append(f"{name}, line {reader.line_num + 1}: this is not CSV ({error})")
+    finally:
+        text.detach()  # the caller closes the stream
 
 
 def _text_lines(stream: BinaryIO, name: str, wrong: list[str]) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(stream, 1):
+    for number, line in _numbered(stream):
         try:
-            text = line.decode("utf-8").strip()
+            text = line.decode("utf-8")
         except UnicodeDecodeError as error:
             wrong.append(f"{name}, line {number}: this is not UTF-8 text ({error.reason})")
             continue
         if text:
             yield number, text
+
+
+def _numbered(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Lines by number, without space around them and without a byte order mark."""
+    for number, line in enumerate(stream, 1):
+        yield number, (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).strip()
 
 
 _Reader: TypeAlias = Callable[[BinaryIO, str, list[str]], Iterator[tuple[int, Any]]]

@@ -52,6 +52,8 @@ def make_plan(options: RunOptions) -> RunPlan:
     Raises:
         Complaint: for the first that will not do.
     """
+    if options.max_errors < 0:
+        raise Complaint(f"--max-errors must be at least 0, not {options.max_errors}")
     named = load_agent(options.agent)
     agent: Agent = JsonAgent(named)
     letters_of = None
