@@ -208,18 +208,36 @@ async def _run_agent(activation: Activation, ctx: AgentContext, timeout_s: float
     """What the agent raised, `ActivationTimeout` when it was not through in time, or `None`."""
     task = asyncio.ensure_future(_guarded(activation, ctx))
     try:
-        done, _ = await asyncio.wait((task,), timeout=timeout_s)
-        if done:
+        if await _is_done(task, timeout_s):
             return task.result()
         ctx.end()
         task.cancel()
-        _, alive = await asyncio.wait((task,), timeout=_GRACE_S)
+        ended = await _is_done(task, _GRACE_S)
     except asyncio.CancelledError:
         task.cancel()
         raise
-    if alive:
+    if not ended:
         _log.error("agent %s ignores its cancellation and is left behind", agent_name(activation.agent))
     return ActivationTimeout(timeout_s)
+
+
+async def _is_done(task: asyncio.Task[Any], timeout_s: float) -> bool:
+    """Whether `task` is done after at most `timeout_s`; `asyncio.wait` would hold 2 KB for each that is in flight."""
+    loop = asyncio.get_running_loop()
+    over = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not over.done():
+            over.set_result(None)
+
+    timer = loop.call_later(timeout_s, wake)
+    task.add_done_callback(wake)
+    try:
+        await over
+    finally:
+        timer.cancel()
+        task.remove_done_callback(wake)
+    return task.done()
 
 
 async def _guarded(activation: Activation, ctx: AgentContext) -> BaseException | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 
 from pydantic import BaseModel
@@ -246,7 +247,8 @@ class LlmFacade:
 
     async def _shared(self, call: CallIdentity, sent: LlmRequest, record: CallRecord, verdict: Verdict) -> Answer:
         """One answer for all equal calls in flight at once."""
-        answer, shared = await self._flights.join(call.call_id, lambda: self._fetched(call, sent, record, verdict))
+        lead = partial(self._fetched, call, sent, record, verdict)
+        answer, shared = await self._flights.join(call.call_id, lead)
         if shared:
             record.replay, record.answered_by, record.decoded = "flight", answer.ordinal, answer.decoded
         return answer
