@@ -80,6 +80,8 @@ def test_requests_add_up() -> None:
     assert report.calls == report.answered + report.stored + report.failed
     assert report.calls == sum(point.answered + point.stored + point.failed for point in report.timeline)
     assert sum(count for *_, count in report.latency_bars) == report.durations[0].count
+    (activations,) = [row.count for row in report.durations if row.what == "activations"]
+    assert activations == report.committed + report.dead_letters
 
 
 def test_nothing_at_all_is_a_report_too() -> None:

@@ -73,6 +73,9 @@ class Gathering:
             if call.spend in tuple(SpendClass):
                 self.account.add_request(identity, call.attempt_id, SpendClass(call.spend), "", Paid(call.usage))
         self.activations.add_dead_letter(letter)
+        if letter.end_ms:
+            self._span(letter.start_ms, letter.end_ms)
+            self.activation_time.add(letter.end_ms - letter.start_ms)
         kind = f"{letter.error_type} ({letter.reason})" if letter.reason else letter.error_type
         self.letters.add(kind, _letter_example(letter))
 
