@@ -128,6 +128,9 @@ async def test_the_limit_says_how_long_to_wait(running: Aimock, mocked_wire: Wir
 def test_a_missing_program_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("AIMOCK", raising=False)
-    monkeypatch.setattr("tests.servers.aimock.PARTS", tmp_path)
+
+    class Elsewhere(Aimock):
+        parts = tmp_path
+
     with pytest.raises(AssertionError, match="make parts"):
-        Aimock(tmp_path, [])
+        Elsewhere(tmp_path, [])

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import beam_agents
 from beam_agents.errors import EndpointUnreachable, ProviderTimeout, RateLimitError
 from beam_agents.testing import ManualClock
 from beam_agents.values import LlmRequest
 from tests.providers.wires import WIRES, Wire
 from tests.servers.raw_tcp import RawServer, answer
 
+SOURCES = str(Path(beam_agents.__file__).parents[1])
 REQUEST = LlmRequest("test-model", [{"role": "user", "content": "hi"}])
 
 
@@ -46,6 +50,25 @@ async def test_a_certificate_of_ones_own_is_trusted_when_named(wire: Wire, certi
         response = await client.complete(REQUEST)
         await client.aclose()
     assert client.decode(response.response).text == "safe"
+
+
+def test_a_certificate_of_ones_own_is_trusted_when_the_environment_names_it(certificate: Path):
+    wire = WIRES["openai"]
+    code = (
+        "import asyncio, sys\nfrom beam_agents.providers import OpenAIClient\n"
+        "from beam_agents.values import LlmRequest\n"
+        "client = OpenAIClient(base_url=sys.argv[1])\n"
+        "print(client.decode(asyncio.run(client.complete(LlmRequest('m', []))).response).text)"
+    )
+    with RawServer(lambda request: answer(wire.answer("safe")), server_context(certificate)) as server:
+        ran = subprocess.run(
+            [sys.executable, "-c", code, server.url.replace("http:", "https:")],
+            env={**os.environ, "SSL_CERT_FILE": str(certificate.with_name("cert.pem")), "PYTHONPATH": SOURCES},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert (ran.stdout, ran.stderr) == ("safe\n", "")
 
 
 async def test_an_unknown_certificate_is_refused_and_nothing_was_sent(wire: Wire, certificate: Path):

@@ -18,9 +18,12 @@ class Aimock(MockProcess):
 
     name = "aimock"
     longest_start_s = 15.0
+    parts = PARTS
 
     def command(self, port: int, fixtures: Path) -> list[str]:
-        program = os.environ.get("AIMOCK") or shutil.which("llmock", path=f"{PARTS}{os.pathsep}{os.environ['PATH']}")
+        program = os.environ.get("AIMOCK") or shutil.which(
+            "llmock", path=f"{self.parts}{os.pathsep}{os.environ['PATH']}"
+        )
         assert program, f"llmock is not on this machine: {HOW_TO_INSTALL}"
         return [program, "--port", str(port), "--fixtures", str(fixtures), "--strict", "--journal-max", "0"]
 
