@@ -272,6 +272,8 @@ async def test_images_by_url():
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,%%"}}]},
         {"role": "user", "content": [{"type": "image_url"}]},
         {"role": "assistant", "tool_calls": [{"id": "x"}]},
+        {"role": "assistant", "tool_calls": ["x"]},
+        {"role": "assistant", "tool_calls": {"id": "x"}},
         {"role": "assistant", "tool_calls": [{"id": "x", "function": {"name": "f", "arguments": "{broken"}}]},
         {"role": "assistant", "tool_calls": [{"id": "x", "function": {"name": "f", "arguments": "[]"}}]},
     ],
@@ -282,6 +284,13 @@ async def test_a_message_that_the_wire_cannot_hold_is_refused_before_anything_is
         with pytest.raises(ValueError):  # noqa: PT011 - each has its own words
             await client.complete(LlmRequest("m", [message]))
     assert server.received == []
+
+
+@pytest.mark.parametrize("kind", [OpenAIClient, AnthropicClient, GeminiClient])
+@pytest.mark.parametrize("message", ["hi", None, ["user", "hi"], 5])
+async def test_a_message_that_is_no_object_is_refused(kind: Any, message: Any):
+    with pytest.raises(ValueError, match="must be an object with role and content"):
+        await kind(base_url="http://127.0.0.1:1").complete(LlmRequest("m", [message]))
 
 
 @pytest.mark.parametrize("kind", [OpenAIClient, AnthropicClient, GeminiClient])

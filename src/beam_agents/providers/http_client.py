@@ -120,6 +120,9 @@ class HttpClient:
             ProviderRequestError: there is no key.
             SchemaNotExpressibleError, ValueError, TypeError: the request cannot be written.
         """
+        for message in request.messages:
+            if not isinstance(message, Mapping):
+                raise ValueError(f"a message is a {type(message).__name__}; it must be an object with role and content")
         asked = schema_in_prompt(request) if self._structured_output == "prompt" else request
         url, body = self._url(request.model_id), self._body(asked)
         key = await self._credential.value()

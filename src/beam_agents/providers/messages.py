@@ -81,13 +81,13 @@ def image_of(part: Mapping[str, Any]) -> Image:
     return Image(media_type=data.group(1), data=data.group(2))
 
 
-def arguments_of(call: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def arguments_of(call: object) -> tuple[str, Mapping[str, Any]]:
     """Name and arguments of an assistant's tool call.
 
     Raises:
         ValueError: for a call without a function name, or with arguments that are not a JSON object.
     """
-    function = call.get("function")
+    function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise ValueError("a tool call must hold function.name")
     arguments = function.get("arguments") or "{}"

@@ -74,7 +74,8 @@ class _Writer:
         root = {name: value for name, value in schema.items() if name != "$defs"}
         defs = schema.get("$defs", {})
         if "$ref" in root:
-            root = dict(defs[self._target(root["$ref"], "$")])
+            name = self._target(root["$ref"], "$")
+            root = dict(defs.get(name) or self._refuse("$", f"the schema has no definition {name!r}"))
         if self.rules.root_object and root.get("type") != "object":
             self._refuse("$", "the root must be an object; put the value into a model with one field")
         wire = self.node(root, "")
