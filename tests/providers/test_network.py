@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import beam_agents
-from beam_agents.errors import EndpointUnreachable, ProviderTimeout, RateLimitError
+from beam_agents.errors import EndpointUnreachable, ProviderRequestError, ProviderTimeout, RateLimitError
 from beam_agents.testing import ManualClock
 from beam_agents.values import LlmRequest
 from tests.providers.wires import WIRES, Wire
@@ -120,6 +120,17 @@ async def test_the_proxy_for_all_schemes(wire: Wire, monkeypatch: pytest.MonkeyP
         await client.complete(REQUEST)
         await client.aclose()
     assert proxy.received[0].headers["proxy-authorization"].startswith("Basic ")
+
+
+@pytest.mark.parametrize(("status", "expected"), [(407, ProviderRequestError), (502, EndpointUnreachable)])
+async def test_a_proxy_that_opens_no_tunnel(wire: Wire, status: int, expected: type):
+    with RawServer(lambda request: answer(b"", status)) as proxy:
+        client = wire.client("https://models.invalid", proxy=proxy.url)
+        with pytest.raises(expected, match="nothing was sent") as caught:
+            await client.complete(REQUEST)
+        await client.aclose()
+    assert not caught.value.in_doubt
+    assert [seen.method for seen in proxy.received] == ["CONNECT"]
 
 
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1080", "127.0.0.1:3128", "http://user:word@127.0.0.1:3128"])

@@ -17,7 +17,13 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from beam_agents.errors import ConnectionBroken, EndpointUnreachable, ProviderError, ProviderTimeout
+from beam_agents.errors import (
+    ConnectionBroken,
+    EndpointUnreachable,
+    ProviderError,
+    ProviderRequestError,
+    ProviderTimeout,
+)
 from beam_agents.providers.classification import WireAnswer
 
 __all__ = ["Transport", "TransportSettings"]
@@ -81,6 +87,7 @@ class Transport:
         Raises:
             ProviderTimeout: no whole answer before the deadline, or no connection in time.
             EndpointUnreachable: no connection; nothing was sent.
+            ProviderRequestError: the proxy refused the connection; nothing was sent.
             ConnectionBroken: the connection broke, or the answer came damaged.
         """
         session = self._sessions.get(asyncio.get_running_loop())
@@ -103,8 +110,11 @@ class Transport:
         if session is not None:
             await session.owner.aclose()
 
-    def _failure(self, error: Exception, url: URL, sent: bool) -> ProviderError:
+    def _failure(self, error: Exception, url: URL, sent: bool) -> ProviderError | ProviderRequestError:
         settings = self._settings
+        if isinstance(error, aiohttp.ClientHttpProxyError) and 400 <= error.status < 500:
+            said = f"the proxy refused the way to {url.origin()} with status {error.status}; nothing was sent"
+            return ProviderRequestError(error.status, message=said, code="proxy_refused")
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return _timed_out(f"no connection within {settings.connect_timeout_s:g} s", sent=False)
         if isinstance(error, TimeoutError):
