@@ -87,6 +87,28 @@ async def test_an_answer_from_the_journal_charges_the_budget_like_a_bought_one(j
     assert [budget.consumed for budget in budgets] == [10, 10]
 
 
+class UnwritableLLM(ScriptedLLM):
+    """A client that finds out what it cannot write before it sends."""
+
+    async def prepare(self, request):
+        raise ValueError("it cannot be written")
+
+    async def complete(self, request):
+        return await (await self.prepare(request))()
+
+
+async def test_what_fails_before_the_request_leaves_is_neither_an_attempt_nor_an_intent(journal):
+    bench = Bench(UnwritableLLM(answer()))
+    with pytest.raises(ValueError, match="cannot be written"):
+        await call(bench, journal)
+    assert bench.attributes["beam_agents.attempts"] == "0"
+    assert "beam_agents.attempt_log" not in bench.attributes
+    assert bench.breaker.state is CircuitState.CLOSED
+    mended = Bench(ScriptedLLM(answer()))
+    await call(mended, journal)
+    assert mended.attributes["beam_agents.attempt_id"] == f"{key_of()}:1"
+
+
 async def test_scopes_and_positions_never_meet(journal):
     for scope, seq in (("a", 0), ("b", 0), ("a", 1), ("", 0)):
         bench = Bench(serving())
