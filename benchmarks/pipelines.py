@@ -13,6 +13,7 @@ import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from beam_agents.values import LlmRequest
+from benchmarks.memory import held_rows
 from benchmarks.processes import environment, python
 from benchmarks.rows import Found, Row, difference, in_turn, ratio, value
 from benchmarks.timing import run_loop
@@ -34,10 +35,10 @@ def measured(quick: bool) -> Found:
     """200 keys of 100 ms, then 2,000 and 20,000 of a second, then memory."""
     agent_pipeline(pairs_of(2), config_for())
     if quick:
-        rows = [*_small(4, 0.01, 1), _capped(30, 0.01, 10, 1), _memory(200, 10, 0.1, ("ours",))]
+        rows = [*_small(4, 0.01, 1), _capped(30, 0.01, 10, 1), _memory(200, 10, 0.1, ("ours",)), *held_rows(20)]
     else:
         rows = [*_small(200, 0.1, 5), _capped(2_000, 1.0, 4_000, 3), _capped(20_000, 1.0, 4_000, 3)]
-        rows.append(_memory(8_000, 2_000, 3.0, ("ours", "bare")))
+        rows += [_memory(8_000, 2_000, 3.0, ("ours", "bare")), *held_rows(2_000)]
     return Found(tuple(rows))
 
 
