@@ -97,6 +97,24 @@ def test_answers_outlive_the_pipeline(runner: str) -> None:
     assert scripted.llm.call_count == 1
 
 
+async def _asking_its_number(ctx: Any, event: Any) -> Any:
+    return ctx.seq, (await ctx.complete(f"what of {event}?")).text
+
+
+@pytest.mark.parametrize(("sequence", "requests"), [(int, 9), (None, 15)])
+def test_input_in_another_order_is_free_where_events_give_their_positions(sequence: Any, requests: int) -> None:
+    scripted.answer_all()
+    pairs = [(f"k{i % 3}", i) for i in range(9)]
+    for again in (pairs, list(reversed(pairs))):
+        pipeline = beam.Pipeline(options=options("FnApiRunner"))
+        settings = config(journal="memory://order", namespace="job", sequence=sequence)
+        scripted.keep_all(pipeline | beam.Create(again) | RunAgent(_asking_its_number, settings))
+        pipeline.run().wait_until_finish()
+    first, second = sorted(scripted.kept["main"][:9]), sorted(scripted.kept["main"][9:])
+    assert first == second
+    assert scripted.llm.call_count == requests
+
+
 def test_a_bundle_that_fails_after_its_last_answer_is_free_when_run_again() -> None:
     scripted.answer_all()
     settings = config(journal="memory://last", namespace="job")

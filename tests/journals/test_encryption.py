@@ -154,3 +154,18 @@ def test_what_is_no_key(name: str, said: str) -> None:
     assert said in str(caught.value)
     assert "not base64!" not in str(caught.value)
     assert "make a key with" in str(caught.value)
+
+
+async def test_an_answer_whose_key_was_dropped_is_neither_read_nor_paid_again(place: Place) -> None:
+    for names, call in (("KEY_ONE", CALL), ("KEY_TWO,KEY_ONE", CallIdentity("d" * 64, scope="s"))):
+        journal = sealed(place, names)
+        await record(journal, call)
+        await journal.aclose()
+    journal = sealed(place, "KEY_TWO")
+    for asked in (journal.find, journal.begin):
+        with pytest.raises(JournalError, match="sealed with key"):
+            await asked(CALL)
+    await journal.aclose()
+    journal = sealed(place, "KEY_TWO,KEY_ONE")
+    assert (await journal.find(CALL)).answer is not None
+    await journal.aclose()
