@@ -44,6 +44,13 @@ def test_another_process_goes_on_from_the_cell():
     assert [one.outcome.outputs for one in events_of(counting).drain(KEY, stored)] == [([0, "e", 1],)]
 
 
+def test_a_cell_that_was_committed_with_a_bundle_is_gone_on_with():
+    events, cell = events_of(counting), new_cell()
+    cell.next_seq, cell.agent_state = 3, b"3"
+    events.add(cell, "e", 0)
+    assert [one.outcome.outputs for one in events.drain(KEY, cell)] == [([3, "e", 4],)]
+
+
 def test_advance_never_waits_and_takes_out_what_is_finished():
     events, cell = events_of(counting), new_cell()
     events.add(cell, "e", 0)

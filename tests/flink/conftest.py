@@ -2,4 +2,5 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("pyflink") else ["test_complete.py", "test_function.py", "test_stateless.py"]
+ON_PYFLINK = ["test_complete.py", "test_function.py", "test_stateless.py", "test_streams.py"]
+collect_ignore = [] if find_spec("pyflink") else ON_PYFLINK

@@ -24,6 +24,7 @@ class Engine:
     timers: dict[str, set[tuple[int, Any]]] = field(default_factory=lambda: {"event": set(), "processing": set()})
     counters: Counter[str] = field(default_factory=Counter)
     fired: int = 0
+    descriptor: Any = None
 
     def open(self) -> Engine:
         """Open the function, as a new worker process does."""
@@ -100,6 +101,7 @@ class Runtime:
     engine: Engine
 
     def get_state(self, descriptor: Any) -> _State:
+        self.engine.descriptor = descriptor
         return _State(self.engine)
 
     def get_metrics_group(self) -> _Metrics:

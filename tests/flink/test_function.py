@@ -8,8 +8,9 @@ import threading
 from dataclasses import replace
 
 import pytest
-from pyflink.common import Types
+from pyflink.common import Time, Types
 from pyflink.datastream import OutputTag, TimeDomain
+from pyflink.datastream.state import StateTtlConfig
 
 from beam_agents.activation import AgentConfig, DeadLetter
 from beam_agents.activation.cell import read_cell
@@ -107,6 +108,14 @@ def test_state_output_and_traces_change_in_one_step():
     assert [trace.event_type for trace in traces] == [TraceEvent.ACTIVATION, TraceEvent.LLM_CALL]
     assert engine.counters["activations_committed"] == 1
     assert [engine.counters[name] for name in ("input_tokens", "call_attempts", "call_input_tokens")] == [3, 1, 3]
+
+
+def test_state_is_raw_bytes_with_the_time_to_live_of_its_step():
+    ttl = StateTtlConfig.new_builder(Time.hours(1)).build()
+    function = AgentFunction(counting, AgentConfig(provider=FakeLLM, decode=decode), Step("s", "s", TAGS, to_text, ttl))
+    engine = Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).open()
+    assert engine.descriptor.type_info == BYTES()
+    assert engine.descriptor._ttl_config is ttl
 
 
 def test_an_idle_key_leaves_no_timer_behind():

@@ -42,12 +42,13 @@ class DurableEvents:
 
     def add(self, cell: AgentCell, event: object, event_time_micros: int, deadline_ms: int = 0) -> None:
         """Queue `event`. Start it with `advance`."""
+        counted = max(cell.next_position, cell.next_seq)
         try:
-            seq = seq_of(event, cell.next_position, self._config)
+            seq = seq_of(event, counted, self._config)
         except Exception:  # raised again, and then a dead letter, when it is its turn
-            seq = cell.next_position
+            seq = counted
         cell.queue.add(seq=seq, event_time_micros=event_time_micros, event=encode_event(event), deadline_ms=deadline_ms)
-        cell.next_position = max(cell.next_position, seq + 1)
+        cell.next_position = max(counted, seq + 1)
 
     def advance(self, key: bytes, cell: AgentCell) -> list[Committed]:
         """Take out what is finished, and have under way what there is room for. Never waits.

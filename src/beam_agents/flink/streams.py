@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pyflink.common import Duration, Row, TypeInformation, Types, WatermarkStrategy
+from pyflink.common import Duration, Row, Time, TypeInformation, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import DataStream, KeyedStream, OutputTag
 from pyflink.datastream.state import StateTtlConfig
@@ -16,7 +16,9 @@ from beam_agents.flink.function import AgentFunction, Step, Tags
 from beam_agents.flink.outputs import to_text, unchanged
 from beam_agents.flink.types import BYTES, timed
 
-__all__ = ["AgentStreams", "run_agent"]
+__all__ = ["AgentStreams", "run_agent", "time_to_live"]
+
+_DEADLINES_TO_LIVE = 4
 
 
 class AgentStreams(NamedTuple):
@@ -56,11 +58,13 @@ def run_agent(
         watermarks: watermarks of `.main`; its timestamps are the events' own. By default they trail the
             latest output by the activation's deadline, so that an event that was taken in on time is
             not late when its activation ends.
-        state_ttl: when the state of an idle key is dropped; must be longer than an event can wait.
+        state_ttl: when the state of an idle key is dropped, in Flink's words; by default `config.state_ttl_s`
+            after the key's last event, in processing time.
         uid: names the step in savepoints; by default the namespace.
 
     Raises:
         TypeError: when `agent` is no agent or the stream is not keyed.
+        ValueError: when state would be dropped while events wait in it.
     """
     require_agent(agent)
     if not isinstance(keyed_stream, KeyedStream):
@@ -70,7 +74,7 @@ def run_agent(
     namespace = config.namespace or name
     tags = Tags(OutputTag("beam_agents.traces", BYTES()), OutputTag("beam_agents.errors", Types.STRING()))
     to_output, kept_type = (to_text, Types.STRING()) if output_type is None else (unchanged, output_type)
-    step = Step(uid or namespace, namespace, tags, to_output, state_ttl)
+    step = Step(uid or namespace, namespace, tags, to_output, time_to_live(config, state_ttl))
     committed = (
         keyed_stream.process(AgentFunction(agent, config, step), output_type=timed(kept_type))
         .name(f"agent {name}")
@@ -81,6 +85,22 @@ def run_agent(
         _value, output_type=kept_type
     )
     return AgentStreams(main, committed.get_side_output(tags.traces), committed.get_side_output(tags.errors))
+
+
+def time_to_live(config: AgentConfig, given: StateTtlConfig | None) -> StateTtlConfig | None:
+    """When idle keys are dropped, if at all. Raises `ValueError` when events may still wait in them then.
+
+    Nothing is written to a cell while its first event waits for a slot, at most two deadlines, and runs.
+    """
+    if given is None and config.state_ttl_s is not None:
+        given = StateTtlConfig.new_builder(Time.milliseconds(int(config.state_ttl_s * 1000))).build()
+    shortest_s = _DEADLINES_TO_LIVE * config.activation_timeout_s
+    if given is not None and given.get_ttl().to_milliseconds() < shortest_s * 1000:
+        raise ValueError(
+            f"state would be dropped after {given.get_ttl().to_milliseconds() / 1000:g} s, while events wait in it: "
+            f"let it live for {_DEADLINES_TO_LIVE} times activation_timeout_s, {shortest_s:g} s, or longer"
+        )
+    return given
 
 
 def _trailing(seconds: float) -> WatermarkStrategy:

@@ -1,0 +1,52 @@
+"""Builds the graphs of `run_agent` and `complete`, runs nothing, and prints the types in them as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from pyflink.common import Types
+from pyflink.common.typeinfo import _from_java_type
+from pyflink.datastream import DataStream, StreamExecutionEnvironment
+
+from beam_agents.activation import AgentConfig
+from beam_agents.flink import AgentStreams, complete, run_agent
+
+
+async def agent(ctx, event):
+    return event
+
+
+def between(stream: DataStream, source: DataStream) -> list[str]:
+    """The type of every transformation from a source to a stream."""
+    first = source._j_data_stream.getTransformation().getId()
+    found, left = [], [stream._j_data_stream.getTransformation()]
+    while left:
+        one = left.pop()
+        if one.getId() != first:
+            found.append(str(_from_java_type(one.getOutputType())))
+            left += list(one.getInputs())
+    return found
+
+
+def main() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    texts = env.from_collection(["a", "b"], type_info=Types.STRING())
+    keyed = texts.key_by(lambda text: text, key_type=Types.STRING())
+    config = AgentConfig("openai:any")
+
+    def told(streams: AgentStreams) -> dict[str, list[str]]:
+        return {
+            "streams": [str(stream.get_type()) for stream in streams],
+            "between": [one for stream in streams for one in between(stream, texts)],
+        }
+
+    graphs = {
+        "run_agent": told(run_agent(keyed, agent, config)),
+        "complete": told(complete(texts, str, config)),
+        "declared": told(run_agent(keyed, agent, config, output_type=Types.LONG(), uid="declared")),
+    }
+    print(json.dumps({**graphs, "pickled": str(Types.PICKLED_BYTE_ARRAY())}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""What `run_agent` and `complete` build. Runs where PyFlink and Java are installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyflink.common import Time
+from pyflink.datastream.state import StateTtlConfig
+
+from beam_agents.activation import AgentConfig
+from beam_agents.flink.streams import run_agent, time_to_live
+from beam_agents.testing import FakeLLM
+from beam_agents.values import DecodedResponse
+
+HERE = Path(__file__).parent
+TEXT, RAW = "String", "PrimitiveArrayTypeInfo"
+
+
+def config(**given):
+    return AgentConfig(provider=FakeLLM, decode=DecodedResponse, **given)
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    ran = subprocess.run(
+        [sys.executable, str(HERE / "jobs" / "graphs.py")],
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("way", ["run_agent", "complete"])
+def test_no_output_is_pickled_by_accident(graphs, way):
+    main, traces, errors = graphs[way]["streams"]
+    assert (main, errors) == (TEXT, TEXT)
+    assert traces.startswith(RAW)
+    assert len(graphs[way]["between"]) >= 6
+    assert not [one for one in graphs[way]["between"] if graphs["pickled"] in one]
+
+
+def test_a_declared_type_is_that_of_main(graphs):
+    assert graphs["declared"]["streams"][0] == "Long"
+
+
+def test_the_configured_time_to_live_is_flinks():
+    assert time_to_live(config(state_ttl_s=5_000), None).get_ttl().to_milliseconds() == 5_000_000
+    assert time_to_live(config(), None) is None
+
+
+def test_state_that_would_be_dropped_under_a_waiting_event_is_refused():
+    with pytest.raises(ValueError, match=r"dropped after 100 s.* 4 times activation_timeout_s, 120 s"):
+        time_to_live(config(state_ttl_s=100, activation_timeout_s=30), None)
+    with pytest.raises(ValueError, match="dropped after 119 s"):
+        time_to_live(config(activation_timeout_s=30), StateTtlConfig.new_builder(Time.seconds(119)).build())
+
+
+def test_a_stream_without_keys_is_refused_with_advice():
+    async def agent(ctx, event):
+        return event
+
+    with pytest.raises(TypeError, match="needs a keyed stream, not a list: call key_by first"):
+        run_agent([], agent, config())
