@@ -213,7 +213,7 @@ class FlinkCluster:
         shipped = (source / "config.yaml").read_text()
         java = next(line.strip() for line in shipped.splitlines() if line.strip().startswith("all: --add-exports"))
         lines = {
-            "env.java.opts.all": java.removeprefix("all: "),
+            "env.java.opts.all": f"{java.removeprefix('all: ')} -Djava.io.tmpdir={self.root / 'tmp'}",
             "jobmanager.rpc.address": "127.0.0.1",
             "jobmanager.rpc.port": str(self._rpc_port),
             "jobmanager.bind-host": "127.0.0.1",

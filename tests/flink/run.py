@@ -32,7 +32,7 @@ class Shape:
     rate: int = 25
     keys: int = 50
     parallelism: int = 2
-    limit_s: float = 280
+    limit_s: float = 400
 
 
 class Run:
