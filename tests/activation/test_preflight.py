@@ -159,4 +159,4 @@ def test_what_will_fail_is_logged_once_and_only_warned_of(caplog: pytest.LogCapt
 
 def test_a_model_without_a_json_schema_is_told():
     (told,) = schema_warnings(closed_over(Odd), OPENAI)
-    assert "Odd has no JSON schema" in told
+    assert "asking for Odd will fail, it has no JSON schema" in told

@@ -8,7 +8,6 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
-from pydantic.errors import PydanticUserError
 
 from beam_agents.errors import SchemaNotExpressibleError
 from beam_agents.model.schema import response_format
@@ -57,8 +56,8 @@ def schema_warnings(agent: object, config: AgentConfig) -> list[str]:
             told += _differences(schema, vendor)
         except SchemaNotExpressibleError as error:
             told.append(f"asking for {schema.__name__} will fail before anything is sent: {error}")
-        except PydanticUserError:
-            told.append(f"{schema.__name__} has no JSON schema, asking for it will fail before anything is sent")
+        except Exception as error:  # a warning fails no pipeline
+            told.append(f"asking for {schema.__name__} will fail, it has no JSON schema ({type(error).__name__})")
     return told
 
 
