@@ -14,16 +14,13 @@ from tests.chaos.audit import redis_attempts
 from tests.flink.processes import free_port, wait_until
 from tests.journals.servers import RedisServer
 from tests.runners.account import Account
-from tests.runners.hosts import can_make_hosts, hosts
+from tests.runners.hosts import hosts
 from tests.runners.round import Round
 from tests.runners.servers import listens, prism_binary
 from tests.runners.shape import Shape
 from tests.runners.test_runners import undisturbed
 
-pytestmark = [
-    pytest.mark.services,
-    pytest.mark.skipif(not can_make_hosts(), reason="network namespaces need root, and a kernel that lets it"),
-]
+pytestmark = pytest.mark.services
 
 
 def test_prism_separate_hosts(
