@@ -87,7 +87,10 @@ class FlinkCluster:
         wait_until(lambda: self.is_up and self.rest("/overview")["slots-available"] >= count, 90, f"{count} free slots")
 
     def mend(self) -> None:
-        """Have as many TaskManagers as there should be, with all slots free."""
+        """Have as many TaskManagers as there should be, also where one has ended itself, with all slots free."""
+        gone = [group for group in self.task_managers if group.leader.poll() is not None]
+        self._ended += gone
+        self.task_managers = [group for group in self.task_managers if group not in gone]
         while len(self.task_managers) < self.settings.task_managers:
             self.start_task_manager()
         self.await_slots(self.settings.task_managers * self.settings.slots)

@@ -94,7 +94,7 @@ def job_manager(run: Run) -> None:
     run.note_kill(workers, freeze=False)
     run.cluster.kill_job_manager()
     run.cluster.start_job_manager()
-    run.cluster.await_slots(run.cluster.settings.task_managers * run.cluster.settings.slots)
+    run.cluster.mend()
     run.submit(options=["-s", str(run.cluster.last_checkpoint(killed))])
 
 
@@ -169,8 +169,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _try(cluster: FlinkCluster, root: Path, row: str, seed: int) -> dict[str, Any]:
-    cluster.mend()
     try:
+        cluster.mend()
         with Run(cluster, root, f"{row}-{seed}", Shape()) as run:
             ROWS[row](run)
             run.await_end()
