@@ -49,6 +49,12 @@ def test_any_events_make_a_report_in_every_format(events: list[TraceEvent], lost
     assert all(form.one(report) and form.two(report, report) for form in FORMATS.values())
 
 
+def test_the_earliest_time_of_all_is_one_of_64_bits_in_a_report_too() -> None:
+    gathering = Gathering()
+    gathering.add_event(TraceEvent(event_type=TraceEvent.LLM_CALL, end_ms=-(2**63)))
+    assert json.loads(FORMATS["json"].one(report_of(gathering)))["timeline"][0]["start_ms"] == -(2**63)
+
+
 def test_a_count_that_cannot_be_is_unknown() -> None:
     gathering = Gathering()
     gathering.add_event(call(**{"gen_ai.usage.input_tokens": "-5", "gen_ai.usage.output_tokens": "9" * 30}))

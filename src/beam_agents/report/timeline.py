@@ -17,6 +17,7 @@ class Mergeable(Protocol):
 
 
 _S = TypeVar("_S", bound=Mergeable)
+_EARLIEST_MS = -(2**63)
 
 
 class Timeline(Generic[_S]):
@@ -45,8 +46,8 @@ class Timeline(Generic[_S]):
         return self._slices.setdefault(index, self._new())
 
     def __iter__(self) -> Iterator[tuple[int, _S]]:
-        """Start and content of each slice that has one, by time."""
-        return ((index * self.width_ms, self._slices[index]) for index in sorted(self._slices))
+        """Start and content of each slice that has one, by time. A start is a number of 64 bits."""
+        return ((max(index * self.width_ms, _EARLIEST_MS), self._slices[index]) for index in sorted(self._slices))
 
     def __len__(self) -> int:
         return len(self._slices)
