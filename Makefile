@@ -92,7 +92,7 @@ chaos-short: $(VENV)/installed-all  ## the same, seeded and short (4 minutes)
 	@$(TESTS) -q -m services tests/chaos $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/installed-bench  ## every benchmark beside its peers (10 minutes); results in .bench/
+bench: $(VENV)/installed-bench  ## every benchmark beside its peers (6 minutes); results in .bench/
 	@PRISM="$(wildcard $(PRISM))" $(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: flink

@@ -10,6 +10,7 @@ import json
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,7 @@ def _tokens(said: object) -> tuple[int, int] | None:
 
 def journal_attempts(path: Path) -> list[Attempt]:
     """Every request that a journal file knows, read without the package. An open intent is in doubt."""
-    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         return [_kept(*row) for row in connection.execute(_EVERY_ATTEMPT.format("attempts")).fetchall()]
 
 

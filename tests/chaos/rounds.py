@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -156,14 +157,14 @@ def _step_lines(directory: Path) -> list[str]:
 
 
 def _wrong_journal(directory: Path) -> list[str]:
-    with sqlite3.connect(journal_path(directory)) as connection:
+    with closing(sqlite3.connect(journal_path(directory))) as connection:
         verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
     return [] if verdict == "ok" else [f"the journal is damaged: {verdict}"]
 
 
 def _untold_steps(directory: Path) -> list[str]:
     """A step that ran more often than the journal tells."""
-    with sqlite3.connect(journal_path(directory)) as connection:
+    with closing(sqlite3.connect(journal_path(directory))) as connection:
         told = connection.execute("SELECT count(*) FROM attempts WHERE kind = 'step'").fetchone()[0]
     ran = len(_step_lines(directory))
     return [] if ran <= told else [f"steps ran {ran} times, the journal tells of {told}"]

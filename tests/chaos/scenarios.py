@@ -223,7 +223,10 @@ def _nothing_fired(result: Result) -> Result:
 
 def _hold(path: Path, over: threading.Event) -> None:
     if path.exists():
-        with contextlib.suppress(sqlite3.OperationalError), sqlite3.connect(path, isolation_level=None) as held:
+        with (
+            contextlib.suppress(sqlite3.OperationalError),
+            contextlib.closing(sqlite3.connect(path, isolation_level=None)) as held,
+        ):
             held.execute("BEGIN IMMEDIATE")
             over.wait(2)
             held.execute("ROLLBACK")

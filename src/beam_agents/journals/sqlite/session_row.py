@@ -37,8 +37,8 @@ class SessionRow:
             self._lock = OwnerLock(self._path, self._session.id)
         self._beating_ms = self._now_ms()
         connection.execute(
-            "INSERT INTO sessions (id, owner, lease_until_ms) VALUES (?1, ?2, ?3) "
-            "ON CONFLICT (id) DO UPDATE SET lease_until_ms = ?3",
+            "INSERT INTO sessions (id, owner, lease_until_ms) VALUES (?, ?, ?) "
+            "ON CONFLICT (id) DO UPDATE SET lease_until_ms = excluded.lease_until_ms",
             (self._session.id, self._session.owner, self._beating_ms + self._session.terms.lease_ms),
         )
         if self._session.terms.ttl_ms is not None:

@@ -46,9 +46,10 @@ WHERE scope = ? AND call_id = ? AND ordinal = 1 AND state = 'intent'
 _END_ANSWERED = """
 UPDATE attempts SET state = 'answered', ended_ms = ?, error_type = '', status = NULL, usage = ?, key_id = ?, digest = ?,
     response = CASE WHEN EXISTS (
-        SELECT 1 FROM attempts b WHERE b.scope = ?5 AND b.call_id = ?6 AND b.response IS NOT NULL
-    ) THEN NULL ELSE ?8 END
-WHERE scope = ?5 AND call_id = ?6 AND ordinal = ?7 AND state <> 'answered'
+        SELECT 1 FROM attempts b
+        WHERE b.scope = attempts.scope AND b.call_id = attempts.call_id AND b.response IS NOT NULL
+    ) THEN NULL ELSE ? END
+WHERE scope = ? AND call_id = ? AND ordinal = ? AND state <> 'answered'
 """
 
 _END_UNANSWERED = f"""
@@ -91,7 +92,7 @@ def finish(connection: sqlite3.Connection, call: CallIdentity, ordinal: int, end
     """Record how a request ended; `False` when its row did not change."""
     key = (call.scope, call.call_id, ordinal)
     if ending.state == "answered":
-        told: tuple[object, ...] = (now_ms, ending.usage, ending.key_id, ending.digest, *key, ending.stored)
+        told: tuple[object, ...] = (now_ms, ending.usage, ending.key_id, ending.digest, ending.stored, *key)
         return connection.execute(_END_ANSWERED, told).rowcount > 0
     told = (ending.state, now_ms, ending.error_type, ending.status, *key)
     return connection.execute(_END_UNANSWERED, told).rowcount > 0

@@ -150,5 +150,6 @@ def _agree_on_key(connection: sqlite3.Connection, vault: Vault, shown: str) -> N
     vault.require(kept[0] if kept else "", shown)
     if vault.key_id and (kept is None or kept[0] != vault.key_id):
         connection.execute(
-            "INSERT INTO meta VALUES ('key_id', ?1) ON CONFLICT (name) DO UPDATE SET value = ?1", (vault.key_id,)
+            "INSERT INTO meta VALUES ('key_id', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (vault.key_id,),
         )
