@@ -12,7 +12,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 __all__ = ["Emitted", "Engine"]
 
-_ROUNDS = 2_000
+_ROUNDS = 30_000
 _NAP_S = 0.002
 
 
