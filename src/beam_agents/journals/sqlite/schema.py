@@ -91,30 +91,17 @@ class SqliteFile:
     def prepare(self) -> sqlite3.Connection:
         """Open for writing, made if it is not there. Raises `JournalOpenError`; what is there stays as it is."""
         self._check_place()
-        try:
-            connection = self._connect("rwc")
-        except sqlite3.Error as error:
-            raise at_opening(self.shown, error) from error
-        try:
+        with self._opening("rwc") as connection:
             self._check_contents(connection)
             self._configure(connection)
             _create(connection)
-        except sqlite3.Error as error:
-            connection.close()
-            raise at_opening(self.shown, error) from error
-        except JournalOpenError:
-            connection.close()
-            raise
         return connection
 
     def reader(self, *, check: bool) -> sqlite3.Connection:
         """A connection for reading only. What is there is checked first, unless `prepare` has done so."""
-        try:
-            connection = self._connect("ro")
+        with self._opening("ro") as connection:
             if check:
                 self._check_contents(connection)
-        except sqlite3.Error as error:
-            raise at_opening(self.shown, error) from error
         return connection
 
     @contextmanager
@@ -129,6 +116,19 @@ class SqliteFile:
         """Bytes of the database and its write-ahead log."""
         log = self.path.with_name(f"{self.path.name}-wal")
         return sum(path.stat().st_size for path in (self.path, log) if path.exists())
+
+    @contextmanager
+    def _opening(self, mode: str) -> Iterator[sqlite3.Connection]:
+        """A connection, closed again where the block fails. Raises `JournalOpenError` for what SQLite says."""
+        try:
+            connection = self._connect(mode)
+            try:
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as error:
+            raise at_opening(self.shown, error) from error
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
