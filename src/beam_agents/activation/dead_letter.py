@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import orjson
-
 from beam_agents import attributes as names
+from beam_agents.activation.events import exact_json
 from beam_agents.activation.spend import CallSpend, discarded_calls
 from beam_agents.activation.staging import Position
 from beam_agents.errors import AnswerNotJournaledError
@@ -23,7 +22,6 @@ __all__ = ["DeadLetter", "EncodedEvent"]
 
 _MESSAGE_CHARS = 4_000
 _WORD = re.compile(r"[a-z][a-z_]{0,39}")
-_SCALARS = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +124,7 @@ class DeadLetter:
         }
         if isinstance(self.event, EncodedEvent):
             return told | _encoded(self.event)
-        if _is_json(self.event):
+        if exact_json(self.event) is not None:
             return told | {"event": self.event}
         kind = type(self.event)
         return told | _encoded(EncodedEvent(f"{kind.__module__}.{kind.__qualname__}", encode_event(self.event)))
@@ -172,20 +170,3 @@ def _encoded(event: EncodedEvent) -> dict[str, Any]:
 
 def _usage_from_json(value: dict[str, Any] | None) -> TokenUsage | None:
     return None if value is None else TokenUsage(**value)
-
-
-def _is_json(value: object) -> bool:
-    """Whether JSON gives back exactly this value."""
-    try:
-        return _has_json_types(value) and orjson.loads(orjson.dumps(value)) == value
-    except (TypeError, ValueError, RecursionError):
-        return False
-
-
-def _has_json_types(value: object) -> bool:
-    kind = type(value)
-    if kind is dict and isinstance(value, dict):
-        return all(type(key) is str and _has_json_types(item) for key, item in value.items())
-    if kind is list and isinstance(value, list):
-        return all(map(_has_json_types, value))
-    return kind in _SCALARS

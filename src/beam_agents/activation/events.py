@@ -1,4 +1,4 @@
-"""Events as bytes in keyed state."""
+"""Events as bytes in keyed state, and which of them JSON can hold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["decode_event", "encode_event"]
+__all__ = ["decode_event", "encode_event", "exact_json"]
 
 _JSON_TYPES = (str, int, float, bool, type(None))
 
@@ -16,12 +16,8 @@ def encode_event(event: Any) -> bytes:
     """Text, bytes and JSON as what they are; anything else pickled. The first byte says which."""
     if type(event) is bytes:
         return b"b" + event
-    if _is_json(event):
-        try:
-            return b"j" + orjson.dumps(event)
-        except TypeError:  # a lone surrogate, an int past 64 bits
-            pass
-    return b"p" + pickle.dumps(event)
+    told = exact_json(event)
+    return b"p" + pickle.dumps(event) if told is None else b"j" + told
 
 
 def decode_event(stored: bytes) -> Any:
@@ -36,13 +32,21 @@ def decode_event(stored: bytes) -> Any:
     raise ValueError(f"an event of {len(stored)} bytes in keyed state has the unknown kind {kind!r}")
 
 
-def _is_json(value: object) -> bool:
-    """Whether JSON gives back a value of exactly these types; tuples, NaN and subclasses are not."""
+def exact_json(value: object) -> bytes | None:
+    """The value as JSON, or `None` where JSON would not give back exactly this value."""
+    try:
+        return orjson.dumps(value) if _has_json_types(value) else None
+    except (TypeError, RecursionError):  # a lone surrogate, an int past 64 bits, a cycle
+        return None
+
+
+def _has_json_types(value: object) -> bool:
+    """Whether JSON has exactly these types; tuples, NaN and subclasses are none of its."""
     kind = type(value)
     if kind is dict and isinstance(value, dict):
-        return all(type(name) is str and _is_json(item) for name, item in value.items())
+        return all(type(name) is str and _has_json_types(item) for name, item in value.items())
     if kind is list and isinstance(value, list):
-        return all(map(_is_json, value))
+        return all(map(_has_json_types, value))
     if kind is float and isinstance(value, float):
         return value - value == 0
     return kind in _JSON_TYPES
