@@ -75,6 +75,31 @@ def test_flights_from_another_past_are_abandoned_and_started_again(base, event):
     assert flights.await_head(KEY, 10).outputs == ([0, event["n"], state],)
 
 
+def test_what_is_committed_comes_back_until_a_later_step_has_read_it():
+    ran = []
+
+    async def agent(ctx, event):
+        ran.append(event["n"])
+        ctx.state = (ctx.state or 0) + 1
+
+    flights = table(agent)
+    proving = InFlight(agent, resources_for(config()), Scope("test"), decode, keep_committed=True)
+    events = [waiting(seq) for seq in range(3)]
+    for one in (flights, proving):
+        one.sync(KEY, Base(), events)
+        for _ in events:
+            one.await_head(KEY, 10)
+            one.committed(KEY)
+    assert (len(flights), len(proving), proving.is_unproven(KEY)) == (0, 1, True)
+    proving.read(KEY, Base(b"1", b"", 1))
+    proving.sync(KEY, Base(b"1", b"", 1), events[1:])
+    assert proving.head(KEY).position.seq == 1
+    proving.committed(KEY)
+    proving.committed(KEY)
+    proving.read(KEY, Base(b"3", b"", 3))
+    assert (len(proving), ran) == (0, [0, 1, 2] * 2)
+
+
 def test_the_head_is_running_until_its_outcome_is_there():
     go = threading.Event()
 

@@ -129,6 +129,27 @@ def test_a_bundle_that_fails_is_run_again_and_pays_nothing_twice() -> None:
     assert scripted.llm.call_count == 2
 
 
+def test_a_bundle_that_fails_after_its_commits_pays_nothing_twice_even_without_a_journal() -> None:
+    engine = engine_for(counting)
+    engine.elements((b"a", 1, 1), (b"a", 2, 2))
+    engine.until(lambda: engine.look(fail=True) == [(1, 0, 1), (2, 1, 2)])
+    engine.elements((b"a", 3, 3), fail=True)
+    engine.elements((b"a", 3, 3))
+    engine.settle()
+    assert engine.main() == [(1, 0, 1), (2, 1, 2), (3, 2, 3)]
+    assert scripted.llm.call_count == 3
+
+
+def test_nothing_is_kept_of_commits_that_are_proven() -> None:
+    engine = engine_for(counting)
+    engine.elements(*[(b"k%d" % n, n, n) for n in range(20)])
+    engine.settle()
+    engine.elements()  # holds that were released fire between bundles
+    events = engine.dofn._events()
+    assert len(engine.main()) == 20
+    assert not any(events.is_unproven(b"k%d" % n) for n in range(20))
+
+
 def test_another_process_goes_on_from_the_state() -> None:
     engine = engine_for(counting, journal="memory://timed")
     engine.elements((b"a", 1, 1), (b"a", 2, 2))

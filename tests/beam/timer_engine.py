@@ -59,8 +59,8 @@ class Engine:
         for key, event, at in placed:
             list(bundle.process(key, event, Timestamp(at)))
 
-    def look(self, *keys: bytes, fail: bool = False) -> None:
-        """A bundle with the poll timers of these keys, or of all that have one."""
+    def look(self, *keys: bytes, fail: bool = False) -> list[Any]:
+        """A bundle with the poll timers of these keys, or of all that have one; what it gave on the main output."""
         due = [name for name in self.timers if name[0] == "poll" and (not keys or name[1] in keys)]
 
         def work(bundle: _Bundle) -> Iterator[Any]:
@@ -69,7 +69,7 @@ class Engine:
             for _, key, _ in due:
                 yield from bundle.look(key)
 
-        self._bundle(work, fail)
+        return self._bundle(work, fail)
 
     def settle(self) -> None:
         """Look until no key waits any more."""
@@ -96,16 +96,16 @@ class Engine:
         """The times that the step keeps the watermark from."""
         return sorted(float(timer.hold) for (family, _, _), timer in self.timers.items() if family == "hold")
 
-    def _bundle(self, work: Callable[[_Bundle], Iterable[Any]], fail: bool) -> None:
+    def _bundle(self, work: Callable[[_Bundle], Iterable[Any]], fail: bool) -> list[Any]:
         bundle = _Bundle(self.dofn, dict(self.cells), dict(self.timers))
         self.dofn.start_bundle()
-        outputs = list(work(bundle))
-        if fail:
-            return
-        self.dofn.finish_bundle()
-        self.cells, self.timers = bundle.cells, bundle.timers
-        self.emitted += [self._emitted(output) for output in outputs]
-        self._release()
+        emitted = [self._emitted(output) for output in work(bundle)]
+        if not fail:
+            self.dofn.finish_bundle()
+            self.cells, self.timers = bundle.cells, bundle.timers
+            self.emitted += emitted
+            self._release()
+        return [one.value for one in emitted if one.tag == "main"]
 
     def _emitted(self, output: Any) -> Emitted:
         tag, placed = (output.tag, output.value) if isinstance(output, TaggedOutput) else ("main", output)
@@ -113,10 +113,13 @@ class Engine:
 
     def _release(self) -> None:
         """Fire the holds that were let go, and move the watermark as far as the others let it."""
-        held = [name for name, timer in self.timers.items() if name[0] == "hold" and timer.fires_at <= _now()]
-        for name in held:
-            del self.timers[name]
-            self.dofn.let_go()
+        due = [name for name, timer in self.timers.items() if name[0] == "hold" and timer.fires_at <= _now()]
+        if due:
+            self.dofn.start_bundle()
+            for name in due:
+                del self.timers[name]
+                self.dofn.let_go(name[1], _Cell(_Bundle(self.dofn, self.cells, self.timers), name[1]))
+            self.dofn.finish_bundle()
         holds = [timer.hold for timer in self.timers.values()]
         self.output_watermark = max(self.output_watermark, min([self.input_watermark, *holds]))
 

@@ -33,12 +33,21 @@ class DurableEvents:
     """Queues events in the cells of their keys, runs them, and takes out what is finished, in order for each key.
 
     The cell is the truth: the engine reads it before and writes it after each call, in one step with what it
-    emits. Each key belongs to one thread of the engine at a time.
+    emits. Each key belongs to one thread of the engine at a time. `keep_committed` is explained at
+    `InFlight`.
     """
 
-    def __init__(self, agent: Agent, resources: Resources, scope: Scope) -> None:
+    def __init__(self, agent: Agent, resources: Resources, scope: Scope, *, keep_committed: bool = False) -> None:
         self._config = resources.config
-        self._flights = InFlight(agent, resources, scope, decode_event)
+        self._flights = InFlight(agent, resources, scope, decode_event, keep_committed=keep_committed)
+
+    def read(self, key: bytes, cell: AgentCell) -> None:
+        """The engine has read `cell`, in a later step than the one that wrote it."""
+        self._flights.read(key, _base_of(cell))
+
+    def is_unproven(self, key: bytes) -> bool:
+        """Whether something of the key was committed that no later step has read."""
+        return self._flights.is_unproven(key)
 
     def add(self, cell: AgentCell, event: object, event_time_micros: int, deadline_ms: int = 0) -> None:
         """Queue `event`. Start it with `advance`."""
@@ -74,9 +83,8 @@ class DurableEvents:
 
     def start(self, key: bytes, cell: AgentCell, *, wait_s: float = 0.0) -> bool:
         """Have under way what there is room for, waited for at most `wait_s` seconds; whether the first event is."""
-        cache = cell.cache.SerializeToString(deterministic=True) if cell.HasField("cache") else b""
         waiting = [Waiting(one.seq, one.event) for one in cell.queue[:_LOOK_AHEAD]]
-        return self._flights.sync(key, Base(cell.agent_state, cache), waiting, wait_s=wait_s)
+        return self._flights.sync(key, _base_of(cell), waiting, wait_s=wait_s)
 
     def _take_finished(self, key: bytes, cell: AgentCell) -> list[Committed]:
         taken: list[Committed] = []
@@ -96,16 +104,23 @@ class DurableEvents:
         return taken
 
 
+def _base_of(cell: AgentCell) -> Base:
+    cache = cell.cache.SerializeToString(deterministic=True) if cell.HasField("cache") else b""
+    return Base(cell.agent_state, cache, cell.next_seq)
+
+
 _tables: dict[tuple[int, str, str], DurableEvents] = {}
 
 
-def durable_events_for(agent: Agent, config: AgentConfig, scope: Scope, step: str) -> DurableEvents:
+def durable_events_for(
+    agent: Agent, config: AgentConfig, scope: Scope, step: str, *, keep_committed: bool = False
+) -> DurableEvents:
     """The events of one step in this process, so that a task of the engine that starts again finds its flights."""
     resources = resources_for(config)
     name = (id(resources), config.identity, step)
     found = _tables.get(name)
     if found is None:
-        found = _tables[name] = DurableEvents(agent, resources, scope)
+        found = _tables[name] = DurableEvents(agent, resources, scope, keep_committed=keep_committed)
         resources.loop.on_close(lambda: _forget(name))
     return found
 

@@ -20,10 +20,15 @@ __all__ = ["Base", "InFlight", "Waiting"]
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What a key has committed: its state as JSON, and its serialized replay cache; empty for none."""
+    """What a key has committed: its state as JSON, its serialized replay cache (empty for none), its next position."""
 
     state: bytes = b""
     cache: bytes = b""
+    next_seq: int = 0
+
+    def after(self, outcome: Outcome) -> Base:
+        """What the key has committed once `outcome` is."""
+        return Base(outcome.state, outcome.cache, max(self.next_seq, outcome.position.seq + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +50,16 @@ class _Flight:
 
 @dataclass(slots=True, eq=False)
 class _Lane(Line[_Flight]):
-    """The flights of one key, in order. `flights` and `base` are the engine's; the rest is the loop's."""
+    """The flights of one key, in order, on top of `base`, and those before it that may come back, each with its base.
+
+    `tip` and `abandoned` are the loop's as well; the rest is the engine's.
+    """
 
     key: bytes
     base: Base
     tip: Base
     flights: deque[_Flight] = field(default_factory=deque)
+    unproven: list[tuple[Base, _Flight]] = field(default_factory=list)
     abandoned: bool = False
 
 
@@ -60,19 +69,41 @@ class InFlight:
     The engine's state is the truth; this table only speeds it up. `sync` tells it what the state says: what
     is already under way goes on, what is missing is started (the journal answers what ran before), and
     flights that rest on another past are abandoned. Each key belongs to one thread of the engine at a time.
+
+    With `keep_committed`, what is committed is kept until `read` proves that the engine's state holds it: the step that
+    committed it may fail yet, and then its outcome is still here.
     """
 
-    def __init__(self, agent: Agent, resources: Resources, scope: Scope, decode: DecodeEvent) -> None:
+    def __init__(
+        self, agent: Agent, resources: Resources, scope: Scope, decode: DecodeEvent, *, keep_committed: bool = False
+    ) -> None:
         self._agent = agent
         self._resources = resources
         self._scope = scope
         self._decode = decode
+        self._keep_committed = keep_committed
         self._work = LineWork(resources, self._run, _is_wanted, _on_broken)
         self._lanes: dict[bytes, _Lane] = {}
 
     def __len__(self) -> int:
-        """Keys with something that is not committed yet."""
+        """Keys with something that is not known to be committed."""
         return len(self._lanes)
+
+    def read(self, key: bytes, base: Base) -> None:
+        """A later step of the engine has read `base` from its state: what that holds is forgotten, the rest is back."""
+        lane = self._lanes.get(key)
+        if lane is None:
+            return
+        while lane.unproven and lane.base != base:
+            lane.base, flight = lane.unproven.pop()
+            lane.flights.appendleft(flight)
+        lane.unproven.clear()
+        self._drop_if_empty(lane)
+
+    def is_unproven(self, key: bytes) -> bool:
+        """Whether something of the key waits for the next `read`."""
+        lane = self._lanes.get(key)
+        return lane is not None and bool(lane.unproven)
 
     def sync(self, key: bytes, base: Base, waiting: Sequence[Waiting], *, wait_s: float = 0.0) -> bool:
         """Have everything of `waiting` under way that there is room for; whether the first one is.
@@ -95,21 +126,22 @@ class InFlight:
             flight = _Flight(one)
             lane.flights.append(flight)
             self._work.put(lane, flight)
-        if not lane.flights:
-            del self._lanes[key]
+        self._drop_if_empty(lane)
         return bool(lane.flights)
 
     def head(self, key: bytes) -> Outcome | None:
         """The outcome of the key's first event, if that is under way here and finished."""
         lane = self._lanes.get(key)
-        if lane is None or not lane.flights[0].outcome.done():
+        if lane is None or not lane.flights or not lane.flights[0].outcome.done():
             return None
         return lane.flights[0].outcome.result()
 
     def is_running(self, key: bytes) -> bool:
-        """Whether the key's first event is under way here and not finished."""
+        """Whether the key's first event is under way here and not finished. While one is unproven, nobody knows."""
         lane = self._lanes.get(key)
-        return lane is not None and not lane.flights[0].outcome.done()
+        if lane is None or lane.unproven:
+            return False
+        return not lane.flights[0].outcome.done()
 
     def await_head(self, key: bytes, timeout_s: float | None) -> Outcome:
         """The outcome of the key's first event, which must be under way; waited for at most `timeout_s` seconds.
@@ -119,19 +151,24 @@ class InFlight:
         return self._lanes[key].flights[0].outcome.result(timeout_s)
 
     def committed(self, key: bytes) -> None:
-        """The engine has committed the outcome of the key's first event: forget it."""
+        """The engine has committed the outcome of the key's first event."""
         lane = self._lanes[key]
-        outcome = lane.flights.popleft().outcome.result()
-        lane.base = Base(outcome.state, outcome.cache)
-        if not lane.flights:
-            del self._lanes[key]
+        flight = lane.flights.popleft()
+        if self._keep_committed:
+            lane.unproven.append((lane.base, flight))
+        lane.base = lane.base.after(flight.outcome.result())
+        self._drop_if_empty(lane)
+
+    def _drop_if_empty(self, lane: _Lane) -> None:
+        if not lane.flights and not lane.unproven:
+            del self._lanes[lane.key]
 
     async def _run(self, lane: _Lane, flight: _Flight) -> None:
         position = Position(self._scope, lane.key, flight.waiting.seq)
         event = self._decode(flight.waiting.event)
         activation = Activation(self._agent, event, position, lane.tip.state, lane.tip.cache)
         outcome = await run_numbered(activation, self._resources)
-        lane.tip = Base(outcome.state, outcome.cache)
+        lane.tip = lane.tip.after(outcome)
         flight.outcome.set_result(outcome)
 
 

@@ -97,8 +97,10 @@ class TimedAgentDoFn(beam.DoFn):  # type: ignore[misc]
             yield from self._advance(key, stored, cell, poll, hold)
 
     @on_timer(_HOLD_SPEC)  # type: ignore[untyped-decorator]
-    def let_go(self) -> None:
-        """Called by Beam when a hold was released: there is nothing left to do."""
+    def let_go(self, key: Any = beam.DoFn.KeyParam, cell: Any = _CELL) -> None:
+        """Called by Beam when a hold was released: the commit that released it is known to be kept."""
+        if self._events().is_unproven(key):
+            self._read(key, cell)
 
     def finish_bundle(self) -> None:
         for key in self._bundle.keys:
@@ -111,15 +113,18 @@ class TimedAgentDoFn(beam.DoFn):  # type: ignore[misc]
         self._give_up()
 
     def _events(self) -> DurableEvents:
-        return durable_events_for(self._agent, self._config, self._scope, self._step_id)
+        return durable_events_for(self._agent, self._config, self._scope, self._step_id, keep_committed=True)
 
     def _polling(self) -> Polling:
         return _pollings.setdefault(self._step_id, Polling())
 
     def _read(self, key: bytes, cell: Any) -> AgentCell:
-        self._bundle.keys.add(key)
         claims.take((self._step_id, key), self._bundle)
-        return read_cell(cell.read())
+        stored = read_cell(cell.read())
+        if key not in self._bundle.keys:
+            self._bundle.keys.add(key)
+            self._events().read(key, stored)
+        return stored
 
     def _advance(self, key: bytes, stored: AgentCell, cell: Any, poll: Any, hold: Any) -> Iterator[Any]:
         committed = self._events().advance(key, stored)
