@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import apache_beam as beam
 import pytest
 from hypothesis import given
@@ -13,6 +15,11 @@ from beam_agents.beam.state import CellValue
 from beam_agents.beam.versions import needs_official_api
 from tests.beam import scripted
 from tests.beam.conftest import config
+
+
+async def _placed(ctx: Any, event: int) -> Any:
+    await ctx.complete(f"greet {event}")
+    return event, ctx.seq
 
 
 def test_it_is_chosen_with_a_warning_on_a_version_that_was_not_tested() -> None:
@@ -30,6 +37,16 @@ def test_the_flag_reaches_the_pipeline(official_api: bool | None) -> None:
     pipeline = beam.Pipeline(runner="FnApiRunner")
     pipeline | beam.Create([("k", 1)]) | RunAgent(scripted.greeter, config(), official_api=official_api)
     assert any("Bucket" in label for label in pipeline.applied_labels) is (official_api is True)
+
+
+def test_full_batches_run_before_the_end_and_the_rest_at_it() -> None:
+    scripted.answer_all()
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    pairs = [(f"k{n % 2}", n) for n in range(9)]
+    transform = RunAgent(_placed, config(max_in_flight=2), official_api=True)
+    scripted.keep_all(pipeline | beam.Create(pairs) | transform)
+    pipeline.run().wait_until_finish()
+    assert sorted(scripted.kept["main"]) == [(n, n // 2) for n in range(9)]
 
 
 @given(st.dictionaries(st.binary(max_size=9), st.builds(CellValue, st.integers(0, 9), st.binary(max_size=9))))

@@ -54,7 +54,7 @@ def _noted(value: Any, name: str, at: Any = beam.DoFn.TimestampParam, window: An
     scripted.keep(name, (value, float(at), float(window.start)))
 
 
-def _play(arguments: list[str], *limit: int) -> None:
+def _play(arguments: list[str], *limit: int, official_api: bool = False) -> None:
     scripted.answer_all()
     pipeline = beam.Pipeline(options=PipelineOptions([*arguments, "--streaming"]))
     windows = beam.WindowInto(
@@ -64,7 +64,7 @@ def _play(arguments: list[str], *limit: int) -> None:
         allowed_lateness=20,
     )
     events = pipeline | _stream() | windows.with_output_types(tuple[str, int])
-    answered = events | RunAgent(_placed, config(namespace="late"), official_api=False)
+    answered = events | RunAgent(_placed, config(namespace="late"), official_api=official_api)
     answered.main | "note answers" >> beam.Map(_noted, "answers")
     answered.errors | "note errors" >> beam.Map(partial(scripted.keep, "errors"))
     grouped = answered.main | beam.WithKeys(lambda pair: pair[0]) | beam.GroupByKey()
@@ -86,8 +86,9 @@ def _has_its_place(late_position: int) -> None:
     assert panes == [("a", [1]), ("a", [3]), ("a", [41]), ("b", [2])]
 
 
-def test_bundle_based_runner() -> None:
-    _play(["--runner=BundleBasedDirectRunner"])
+@pytest.mark.parametrize("official_api", [False, True], ids=["", "documented interface"])
+def test_bundle_based_runner(official_api: bool) -> None:
+    _play(["--runner=BundleBasedDirectRunner"], official_api=official_api)
     _has_its_place(late_position=1)
 
 

@@ -121,6 +121,13 @@ def test_prism_streaming(begin: Begin, settle: Settle) -> None:
     assert account.open_bundles > 1
 
 
+def test_prism_streaming_documented_interface(begin: Begin, settle: Settle) -> None:
+    shape = Shape(events=6, paced=True, step_ms=40, window_s=5, latency_ms=(200, 400))
+    round_ = begin(shape)
+    round_.run([*prism(round_), LOOPBACK, "--streaming"], official_api=True)
+    undisturbed(shape, settle(round_))
+
+
 TIMED = Shape(keys=8, events=20, calls=1, paced=True, step_ms=40, window_s=1, timed=True)
 
 

@@ -1,22 +1,29 @@
 """Agents by nothing but Beam's documented interface: batches of buckets of keys.
 
-Keys are hashed into buckets, a bucket's events are collected by `GroupByKey`, in streaming by `GroupIntoBatches`,
-and the activations of a batch run at once inside one `process`. The cells of a bucket's keys are one value in the
-bucket's state.
+Keys are hashed into buckets, a bucket's events are collected in its state, and the activations of a batch run at
+once inside one call. The cells of a bucket's keys are one value in the bucket's state.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
 import apache_beam as beam
 from apache_beam import typehints
-from apache_beam.coders import Coder
+from apache_beam.coders import Coder, FastPrimitivesCoder, VarIntCoder
 from apache_beam.options.pipeline_options import StandardOptions
-from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.transforms.combiners import CountCombineFn
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import (
+    BagStateSpec,
+    CombiningValueStateSpec,
+    ReadModifyWriteStateSpec,
+    TimerSpec,
+    on_timer,
+)
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
@@ -32,7 +39,7 @@ __all__ = ["BUCKETS", "BucketCellsCoder", "run_in_buckets"]
 BUCKETS = 8
 """How many buckets the keys of a step are hashed into: the most bundles that can be at work at once."""
 
-_STREAMING_BUFFER_S = 1
+_STREAMING_BUFFER_MS = 1_000
 _VERSION = 1
 _LENGTH = struct.Struct(">I")
 
@@ -45,22 +52,14 @@ def run_in_buckets(keyed: Any, agent: Agent, config: AgentConfig, namespace: str
     the state of a bucket is read and written as a whole.
     """
     bucketed = typehints.Tuple[int, typehints.Tuple[bytes, event_type, int]]
+    streaming = keyed.pipeline.options.view_as(StandardOptions).streaming
+    scopes = Scopes(namespace, keyed.windowing.windowfn.get_window_coder())
+    dofn = _BucketDoFn(agent, config, scopes, streaming=streaming)
     return (
         keyed
         | "Bucket" >> beam.ParDo(_ToBucket()).with_output_types(bucketed)
-        | "Batch" >> _grouping(keyed.pipeline, config.max_in_flight)
-        | "Run"
-        >> beam.ParDo(_BucketDoFn(agent, config, namespace, keyed.windowing.windowfn.get_window_coder())).with_outputs(
-            TRACES, ERRORS, main="main"
-        )
+        | "Run" >> beam.ParDo(dofn).with_outputs(TRACES, ERRORS, main="main")
     )
-
-
-def _grouping(pipeline: Any, batch_size: int) -> beam.PTransform:
-    """What collects a bucket's events. Prism loses the batches of a window that `GroupIntoBatches` ends by a timer."""
-    if pipeline.options.view_as(StandardOptions).streaming:
-        return beam.GroupIntoBatches(batch_size, _STREAMING_BUFFER_S)
-    return beam.GroupByKey()
 
 
 class BucketCellsCoder(Coder):  # type: ignore[misc]
@@ -114,21 +113,56 @@ class _ToBucket(beam.DoFn):  # type: ignore[misc]
 
 
 _CELLS = beam.DoFn.StateParam(ReadModifyWriteStateSpec("cells", BucketCellsCoder()))
+_WAITING = beam.DoFn.StateParam(BagStateSpec("waiting", FastPrimitivesCoder()))
+_COUNT = beam.DoFn.StateParam(CombiningValueStateSpec("count", VarIntCoder(), CountCombineFn()))
+_END_SPEC = TimerSpec("end", TimeDomain.WATERMARK)
+_END = beam.DoFn.TimerParam(_END_SPEC)
+_SOON_SPEC = TimerSpec("soon", TimeDomain.REAL_TIME)
+_SOON = beam.DoFn.TimerParam(_SOON_SPEC)
 
 
 class _BucketDoFn(beam.DoFn):  # type: ignore[misc]
-    def __init__(self, agent: Agent, config: AgentConfig, namespace: str, window_coder: Coder) -> None:
+    """Collects a bucket's events, and runs them when they are a batch, or at the end of their window.
+
+    The timer of the end is within the window: a runner may forget the window's state once the watermark is past it.
+    """
+
+    def __init__(self, agent: Agent, config: AgentConfig, scopes: Scopes, *, streaming: bool) -> None:
         self._agent = agent
         self._config = config
-        self._scopes = Scopes(namespace, window_coder)
+        self._scopes = scopes
+        self._streaming = streaming
 
     def process(
         self,
-        element: tuple[int, Iterable[tuple[bytes, Any, int]]],
+        element: tuple[int, tuple[bytes, Any, int]],
+        waiting: Any = _WAITING,
+        count: Any = _COUNT,
         cells: Any = _CELLS,
+        end: Any = _END,
+        soon: Any = _SOON,
         window: Any = beam.DoFn.WindowParam,
     ) -> Iterator[Any]:
-        _, batch = element
+        waiting.add(element[1])
+        count.add(element)
+        waits = count.read()
+        if waits >= self._config.max_in_flight:
+            yield from self.run_batch(waiting, count, cells, window)
+        elif waits == 1:
+            end.set(window.max_timestamp())
+            if self._streaming:
+                now_ms = resources_for(self._config).now_ms()
+                soon.set(Timestamp(micros=(now_ms + _STREAMING_BUFFER_MS) * 1_000))
+
+    @on_timer(_END_SPEC)  # type: ignore[untyped-decorator]
+    @on_timer(_SOON_SPEC)  # type: ignore[untyped-decorator]
+    def run_batch(
+        self, waiting: Any = _WAITING, count: Any = _COUNT, cells: Any = _CELLS, window: Any = beam.DoFn.WindowParam
+    ) -> Iterator[Any]:
+        """Run what waits. Called by Beam at the end of the window, too, and a while after a batch began."""
+        batch = list(waiting.read())
+        if not batch:
+            return
         stored: dict[bytes, CellValue] = cells.read() or {}
         bundle = Bundle(self._agent, resources_for(self._config))
         emission = Emission()
@@ -143,6 +177,8 @@ class _BucketDoFn(beam.DoFn):  # type: ignore[misc]
         finally:
             bundle.abandon()
             self._scopes.forget()
+        waiting.clear()
+        count.clear()
         cells.write({**stored, **{key: lane.cell for key, lane in bundle.lanes.items()}})
         emission.record(bundle.resources)
 
