@@ -11,11 +11,13 @@ import ast
 import asyncio
 import importlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from beam_agents.activation import close_activation_loop
 from beam_agents.journals import open_journal
 
 REPO = Path(__file__).parents[2]
@@ -38,6 +40,13 @@ def examples(page: Path) -> list[Example]:
         Example(found["code"], text.count("\n", 0, found.start("code")), found["apart"] is not None)
         for found in _BLOCK.finditer(text)
     ]
+
+
+@pytest.fixture(autouse=True)
+def closed_behind() -> Iterator[None]:
+    """Journals that an example's pipeline opened are closed when it has run."""
+    yield
+    close_activation_loop()
 
 
 WITH_CODE = [page for page in PAGES if examples(page)]
