@@ -8,7 +8,6 @@ from itertools import count
 
 from beam_agents.model import CircuitState, LlmResponse, ReplayCache, compute_cache_key
 from beam_agents.model.call_record import Attempt, CallRecord, Endpoint
-from beam_agents.ports import CallIdentity
 from benchmarks.facade import KEY, WIRE, Instant, clock, decode, request_of
 from benchmarks.rows import Row, value
 
@@ -34,7 +33,7 @@ def parts(runs: int) -> list[Row]:
 
 def _answered() -> CallRecord:
     record = CallRecord(request_of(4_096), KEY, 7, 0, start_ms=1, attempts=1, billed=True, answered_by=1)
-    record.call = CallIdentity("a" * 64, KEY, 7, 0, "m-1")
+    record.call_id = "a" * 64
     record.log.append(Attempt(1, "answered"))
     record.decoded = decode(WIRE)
     return record

@@ -32,6 +32,7 @@ __all__ = [
     "SetAside",
     "Sleep",
     "StagingSink",
+    "attempt_id",
     "current_call",
 ]
 
@@ -142,7 +143,12 @@ class CallIdentity:
 
     def attempt_id(self, ordinal: int) -> str:
         """Id of the `ordinal`-th request on the wire for this call, counted from 1 over all processes."""
-        return f"{self.call_id}:{ordinal}"
+        return attempt_id(self.call_id, ordinal)
+
+
+def attempt_id(call_id: str, ordinal: int) -> str:
+    """See `CallIdentity.attempt_id`."""
+    return f"{call_id}:{ordinal}"
 
 
 current_call: ContextVar[CallIdentity | None] = ContextVar("beam_agents.current_call", default=None)

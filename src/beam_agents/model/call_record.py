@@ -13,7 +13,7 @@ import orjson
 from beam_agents import attributes as names
 from beam_agents.errors import OutputSchemaError, ProviderError
 from beam_agents.model.breaker import CircuitState
-from beam_agents.ports import AttemptOutcome, CallIdentity, PastAttempt
+from beam_agents.ports import AttemptOutcome, PastAttempt, attempt_id
 from beam_agents.proto import TraceEvent
 from beam_agents.values import DecodedResponse, LlmRequest, TokenUsage
 
@@ -65,7 +65,7 @@ class CallRecord:
     seq: int
     step_index: int
     start_ms: int
-    call: CallIdentity | None = None
+    call_id: str = ""
     attempts: int = 0
     waited_ms: float = 0
     log: list[Attempt] = field(default_factory=list)
@@ -124,8 +124,8 @@ class CallRecord:
             found[names.DIVERGED_FIELDS] = ",".join(self.diverged_fields)
         if self.waited_ms:
             found[names.WAITED_MS] = f"{self.waited_ms:.0f}"
-        if self.call is not None:
-            self._identify(found, self.call, log)
+        if self.call_id:
+            self._identify(found, log)
         if self.decoded is not None:
             _describe_answer(found, self.decoded)
         if error is not None:
@@ -133,12 +133,12 @@ class CallRecord:
             if isinstance(error, OutputSchemaError):
                 found[names.SCHEMA_FAILURE] = error.reason
 
-    def _identify(self, found: Found, call: CallIdentity, log: list[Attempt]) -> None:
-        found[names.CALL_ID] = call.call_id
+    def _identify(self, found: Found, log: list[Attempt]) -> None:
+        found[names.CALL_ID] = self.call_id
         if self.answered_by:
-            found[names.ATTEMPT_ID] = call.attempt_id(self.answered_by)
+            found[names.ATTEMPT_ID] = attempt_id(self.call_id, self.answered_by)
         if [one for one in log if one.ordinal != self.answered_by]:
-            logged = [_logged(call, one, is_source=one.ordinal == self.answered_by) for one in log]
+            logged = [_logged(self.call_id, one, is_source=one.ordinal == self.answered_by) for one in log]
             found[names.ATTEMPT_LOG] = orjson.dumps(logged).decode()
 
     def _whole_log(self) -> list[Attempt]:
@@ -165,8 +165,8 @@ def _utf8(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _logged(call: CallIdentity, attempt: Attempt, *, is_source: bool) -> dict[str, object]:
-    logged: dict[str, object] = {"id": call.attempt_id(attempt.ordinal), "outcome": attempt.outcome}
+def _logged(call_id: str, attempt: Attempt, *, is_source: bool) -> dict[str, object]:
+    logged: dict[str, object] = {"id": attempt_id(call_id, attempt.ordinal), "outcome": attempt.outcome}
     if attempt.error_type:
         logged["error"] = attempt.error_type
     if attempt.status is not None:

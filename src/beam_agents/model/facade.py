@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from types import TracebackType
 
 from pydantic import BaseModel
 
@@ -182,13 +181,13 @@ class LlmFacade:
         record = CallRecord(
             request, entity_key, seq, step, start_ms=self._now_ms(), structured=output_schema is not None
         )
-        with _Told(record, self._tell):
+        try:
             keyed, sent = _effective(request, output_schema, sample)
-            call = self._identified(keyed, record)
+            self._identify(keyed, record)
             verdict = Verdict(output_schema)
-            answer = self._replayed(call, record) or await self._shared(call, sent, record, verdict)
+            answer = self._replayed(record) or await self._shared(keyed, sent, record, verdict)
             self._account(answer, record)
-            return FacadeResult(
+            result = FacadeResult(
                 response=answer.response,
                 parsed=verdict.parsed(answer.decoded),
                 usage=answer.decoded.usage,
@@ -196,6 +195,11 @@ class LlmFacade:
                 attempts=record.attempts,
                 decoded=answer.decoded,
             )
+        except BaseException as error:
+            self._tell(record, error)
+            raise
+        self._tell(record, None)
+        return result
 
     def _tell(self, record: CallRecord, raised: BaseException | None) -> None:
         event = record.event(self._endpoint, self._breaker.state, self._now_ms(), raised)
@@ -203,8 +207,8 @@ class LlmFacade:
             event.attributes.update(self._content(record.request, record.decoded))
         self._staging.stage_trace_event(event)
 
-    def _identified(self, keyed: LlmRequest, record: CallRecord) -> CallIdentity:
-        call_id = compute_cache_key(
+    def _identify(self, keyed: LlmRequest, record: CallRecord) -> None:
+        record.call_id = compute_cache_key(
             keyed.model_id,
             keyed.messages,
             keyed.tools_schema,
@@ -212,8 +216,12 @@ class LlmFacade:
             record.entity_key,
             record.seq,
         )
-        record.call = CallIdentity(
-            call_id,
+        if self._budget is not None:
+            self._budget.charge(0)  # a tripped budget buys nothing more
+
+    def _identity(self, keyed: LlmRequest, record: CallRecord) -> CallIdentity:
+        return CallIdentity(
+            record.call_id,
             record.entity_key,
             record.seq,
             record.step_index,
@@ -221,40 +229,38 @@ class LlmFacade:
             self._scope,
             fingerprint=() if self._journaling is None else self._fingerprint(keyed, record),
         )
-        if self._budget is not None:
-            self._budget.charge(0)  # a tripped budget buys nothing more
-        return record.call
 
     def _fingerprint(self, keyed: LlmRequest, record: CallRecord) -> tuple[tuple[str, str], ...]:
         position = f"{self._scope}|{record.entity_key.hex()}|{record.seq}|{record.step_index}"
         return fingerprint(keyed, position)
 
-    def _replayed(self, call: CallIdentity, record: CallRecord) -> Answer | None:
+    def _replayed(self, record: CallRecord) -> Answer | None:
         """The activation's own stored answer, if it is whole."""
-        entry = self._cache.get(call.call_id)
+        entry = self._cache.get(record.call_id)
         if entry is None:
             return None
         response = LlmResponse(entry.response)
         if response.response_digest == entry.response_digest and not entry.digest_only:
             record.replay, record.answered_by = "cache", entry.attempt_ordinal
             return self._read(response, entry.attempt_ordinal, record)
-        self._attempts.resume_after(call.call_id, entry.attempt_ordinal)
+        self._attempts.resume_after(record.call_id, entry.attempt_ordinal)
         if entry.digest_only:
             record.kept_digest = entry.response_digest
         else:
             record.replay = "corrupt"
         return None
 
-    async def _shared(self, call: CallIdentity, sent: LlmRequest, record: CallRecord, verdict: Verdict) -> Answer:
+    async def _shared(self, keyed: LlmRequest, sent: LlmRequest, record: CallRecord, verdict: Verdict) -> Answer:
         """One answer for all equal calls in flight at once."""
-        lead = partial(self._fetched, call, sent, record, verdict)
-        answer, shared = await self._flights.join(call.call_id, lead)
+        lead = partial(self._fetched, keyed, sent, record, verdict)
+        answer, shared = await self._flights.join(record.call_id, lead)
         if shared:
             record.replay, record.answered_by, record.decoded = "flight", answer.ordinal, answer.decoded
         return answer
 
-    async def _fetched(self, call: CallIdentity, sent: LlmRequest, record: CallRecord, verdict: Verdict) -> Answer:
+    async def _fetched(self, keyed: LlmRequest, sent: LlmRequest, record: CallRecord, verdict: Verdict) -> Answer:
         """From the journal or the provider, then into the replay cache."""
+        call = self._identity(keyed, record)
         while True:
             answer = None if self._journaling is None else await self._journaled(call, record, self._journaling)
             if answer is None:
@@ -301,23 +307,6 @@ class LlmFacade:
             self._staging.accumulate_usage(usage)
         if self._budget is not None:
             self._budget.charge(usage.total_tokens)
-
-
-class _Told:
-    """Tells of a call when its block is left, however that happens."""
-
-    __slots__ = ("_record", "_tell")
-
-    def __init__(self, record: CallRecord, tell: Callable[[CallRecord, BaseException | None], None]) -> None:
-        self._record = record
-        self._tell = tell
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._tell(self._record, raised)
 
 
 def _effective(

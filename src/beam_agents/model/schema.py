@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import jiter
+import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic.errors import PydanticUserError
 
@@ -95,9 +96,10 @@ def parse_output(decoded: DecodedResponse, output_schema: type[_M]) -> _M:
     if text is None or not text.strip() or decoded.refusal is not None:
         raise _failed(decoded, "no_text", "the answer has no text")
     fenced = _FENCE.fullmatch(text)
-    body = fenced[1] if fenced else text
     try:
-        jiter.from_json(body.encode("utf-8"), allow_inf_nan=False, catch_duplicate_keys=True)
+        body = (fenced[1] if fenced else text).encode("utf-8")
+        if not _is_plain(body):
+            jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True)
     except ValueError as error:
         raise _failed(decoded, "invalid_json", f"the answer is not valid JSON: {_harmless(error)}") from None
     try:
@@ -106,6 +108,22 @@ def parse_output(decoded: DecodedResponse, output_schema: type[_M]) -> _M:
         said = f"the answer violates {output_schema.__name__}: {_summary(error, output_schema)}"
         raise _failed(decoded, "schema_violation", said) from None
     return parsed
+
+
+def _is_plain(body: bytes) -> bool:
+    """Whether `body` is strict JSON for sure: one object without others in it, and a colon for each key that was kept.
+
+    Each pair has a colon, so that a key that came twice leaves one over. Finding that out by the parser costs twice as
+    much; what this cannot tell, such as a colon in a text, is left to it.
+    """
+    colons = body.count(b":")
+    if body.count(b"{") != 1 or body.count(b'":') != colons:
+        return False
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(value, dict) and len(value) == colons
 
 
 class Verdict:
