@@ -46,7 +46,7 @@ class Answer(NamedTuple):
     ordinal: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Attempts:
     """Everything that sending a request and trying again needs."""
 
@@ -74,8 +74,9 @@ class Attempts:
         while True:
             asked_ms = self.now_ms()
             async with self.load.slot() as slot:
-                record.waited_ms += self.now_ms() - asked_ms
-                with self._permit(record) as permit:
+                now_ms = self.now_ms()
+                record.waited_ms += now_ms - asked_ms
+                with self._permit(record, now_ms) as permit:
                     send = await self._prepared(request)
                     intent = await self._intend(call, record)
                     if isinstance(intent, JournalFinding):
@@ -95,9 +96,9 @@ class Attempts:
         """Number the next request of a call after one that is known from elsewhere."""
         self._ordinals[call_id] = max(self._ordinals.get(call_id, 0), ordinal)
 
-    def _permit(self, record: CallRecord) -> Permit:
+    def _permit(self, record: CallRecord, now_ms: int) -> Permit:
         try:
-            return self.breaker.before_call(self.now_ms())
+            return self.breaker.before_call(now_ms)
         except CircuitOpenError:
             failed = record.last_failure
             if failed is not None:

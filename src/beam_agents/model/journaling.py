@@ -41,7 +41,7 @@ _BACKGROUND_TRIES = 1_000
 _unfinished: set[asyncio.Task[None]] = set()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Journaling:
     """Retries a failing journal until the deadline; waits for answers that another worker is fetching."""
 
