@@ -159,25 +159,20 @@ class AgentContext:
     async def _asked(
         self, access: ModelAccess, request: LlmRequest, output_schema: type[BaseModel] | None, sample: int | None
     ) -> FacadeResult:
-        facade, step = self._facade(access), self._take_step()
-
-        async def ask() -> FacadeResult:
-            try:
-                return await facade.complete(
-                    request,
-                    entity_key=self.entity_key,
-                    seq=self.seq,
-                    step_index=step,
-                    output_schema=output_schema,
-                    sample=sample,
-                )
-            except DivergenceError:
-                self._note_divergence(step)
-                raise
-
+        step = self._take_step()
+        ask = partial(
+            self._facade(access).complete,
+            request,
+            entity_key=self.entity_key,
+            seq=self.seq,
+            step_index=step,
+            output_schema=output_schema,
+            sample=sample,
+        )
         try:
             return await ask()
         except Exception as error:
+            self._note_divergence(error, step)
             if not self._waits_for(access, error):
                 raise
         while True:
@@ -187,11 +182,12 @@ class AgentContext:
                 try:
                     return await ask()
                 except Exception as error:
+                    self._note_divergence(error, step)
                     if not self._waits_for(access, error):
                         raise
 
-    def _note_divergence(self, step: int) -> None:
-        if self._on_divergence == "rerun":
+    def _note_divergence(self, error: Exception, step: int) -> None:
+        if isinstance(error, DivergenceError) and self._on_divergence == "rerun":
             self.diverged_at = step if self.diverged_at is None else min(step, self.diverged_at)
             self.end()
 

@@ -66,8 +66,12 @@ class LineWork(Generic[_Line, _Item]):
         try:
             while line.waiting and self._is_wanted(line):
                 async with self._resources.slots:
-                    if self._is_wanted(line):
-                        await self._run_next(line)
+                    if not self._is_wanted(line):
+                        break
+                    try:
+                        await self._run(line, line.waiting.pop(0))
+                    finally:
+                        self._resources.admission.leave(line)
         except BaseException as error:
             self._on_broken(line, error)
             raise
@@ -76,12 +80,6 @@ class LineWork(Generic[_Line, _Item]):
             dropped = len(line.waiting)
             line.waiting.clear()
             self._resources.admission.leave(line, dropped)
-
-    async def _run_next(self, line: _Line) -> None:
-        try:
-            await self._run(line, line.waiting.pop(0))
-        finally:
-            self._resources.admission.leave(line)
 
 
 _working: set[asyncio.Task[None]] = set()

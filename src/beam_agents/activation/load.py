@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 
@@ -53,7 +51,7 @@ class EndpointLoad:
         under_way: UnderWay | None = None,
     ) -> None:
         self.limits = limits
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self._sleep = sleep
         self._breaker = breaker
         self._under_way = under_way or UnderWay()
@@ -78,22 +76,26 @@ class EndpointLoad:
         ):
             _log.warning("endpoint=%s keeps the limits %s; %s ignored", endpoint, self.limits, limits)
 
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[_Slot]:
+    def slot(self) -> _Slot:
         """See `LoadControl.slot`."""
+        return _Slot(self)
+
+    async def enter(self) -> float:
+        """Wait until one more request may be sent, and hold a place for it until `leave`; gives its expected tokens."""
         if self._breaker is not None and self._breaker.state is not CircuitState.CLOSED:
             self.adaptive.restart()  # the breaker lets one through, and refuses the others at once
         elif self._turn.locked() or not self._has_room():
             with self._throttled:
                 await self._until_room()
-        async with self._under_way:
-            self._take()
-            slot = _Slot(self, self._now_ms(), self._tokens_a_call)
-            try:
-                yield slot
-            finally:
-                self.in_use -= 1
-                self._freed.set()
+        await self._under_way.begin()
+        self._take()
+        return self._tokens_a_call
+
+    def leave(self) -> None:
+        """Give the place back."""
+        self.in_use -= 1
+        self._freed.set()
+        self._under_way.end()
 
     def may_retry(self) -> bool:
         """See `LoadControl.may_retry`."""
@@ -115,14 +117,14 @@ class EndpointLoad:
         if isinstance(error, (RateLimitError, ProviderTimeout)) or (
             isinstance(error, ServerError) and status in _OVERLOADED
         ):
-            self.adaptive.failed(self._now_ms())
+            self.adaptive.failed(self.now_ms())
         asked_ms = getattr(error, "retry_after_ms", None)
         if isinstance(error, RateLimitError) or (isinstance(error, ServerError) and asked_ms is not None):
             self._pause.begin(asked_ms)
 
     def served(self, since_ms: int) -> None:
         """A request that began at `since_ms` was answered just now."""
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         self._pause.served()
         self.adaptive.served(now_ms, now_ms - since_ms, self.in_use)
 
@@ -156,14 +158,20 @@ class EndpointLoad:
 
 
 class _Slot:
-    """One request's place."""
+    """One request's place, while its block runs."""
 
     __slots__ = ("_estimated", "_load", "_since_ms")
 
-    def __init__(self, load: EndpointLoad, since_ms: int, estimated: float) -> None:
+    def __init__(self, load: EndpointLoad) -> None:
         self._load = load
-        self._since_ms = since_ms
-        self._estimated = estimated
+
+    async def __aenter__(self) -> _Slot:
+        self._estimated = await self._load.enter()
+        self._since_ms = self._load.now_ms()
+        return self
+
+    async def __aexit__(self, *exit_info: object) -> None:
+        self._load.leave()
 
     def answered(self, usage: TokenUsage | None) -> None:
         self._load.served(self._since_ms)

@@ -206,7 +206,7 @@ def _dead(activation: Activation, letter: DeadLetter, error: BaseException, reso
 
 async def _run_agent(activation: Activation, ctx: AgentContext, timeout_s: float) -> BaseException | None:
     """What the agent raised, `ActivationTimeout` when it was not through in time, or `None`."""
-    task = asyncio.ensure_future(_guarded(activation, ctx))
+    task = asyncio.get_running_loop().create_task(_guarded(activation, ctx))
     try:
         if await _is_done(task, timeout_s):
             return task.result()

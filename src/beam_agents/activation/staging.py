@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from hashlib import sha1
 from typing import Final
@@ -68,7 +67,7 @@ class ActivationStaging:
         self._trace_id = position.trace_id
         self._span_id = _span_id(self._trace_id, "activation")
         self._events: list[TraceEvent] = []
-        self._seen: Counter[int] = Counter()
+        self._seen: dict[int, int] = {}
         self._sealed = False
         self.usage = TokenUsage(0, 0, 0)
 
@@ -81,9 +80,10 @@ class ActivationStaging:
         """Correlate `event` and keep it."""
         if self._sealed:
             return
-        occurrence = self._seen[event.step_index]
-        self._seen[event.step_index] += 1
-        name = f"call:{event.step_index}" + (f":{occurrence}" if occurrence else "")
+        step_index = event.step_index
+        occurrence = self._seen.get(step_index, 0)
+        self._seen[step_index] = occurrence + 1
+        name = f"call:{step_index}" + (f":{occurrence}" if occurrence else "")
         event.trace_id, event.parent_span_id = self._trace_id, self._span_id
         event.span_id = _span_id(self._trace_id, name)
         self._events.append(event)

@@ -20,15 +20,23 @@ class UnderWay:
         self.closing = asyncio.Event()
         self._none_left = asyncio.Event()
 
-    async def __aenter__(self) -> None:
+    async def begin(self) -> None:
+        """One more is about to begin."""
         if self.closing.is_set():
             await asyncio.get_running_loop().create_future()
         self._count += 1
 
-    async def __aexit__(self, *exit_info: object) -> None:
+    def end(self) -> None:
+        """One of them is over."""
         self._count -= 1
         if not self._count:
             self._none_left.set()
+
+    async def __aenter__(self) -> None:
+        await self.begin()
+
+    async def __aexit__(self, *exit_info: object) -> None:
+        self.end()
 
     async def finish(self) -> None:
         """Begin no more, and wait until none is left."""

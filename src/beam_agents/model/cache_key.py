@@ -79,8 +79,9 @@ def _orjson_is_exact_for(value: object) -> bool:
     else:
         return kind in _PLAIN or (kind is float and _is_written_alike(value))  # type: ignore[arg-type]
     for part in parts:
-        if type(part) not in _PLAIN and not _orjson_is_exact_for(part):
-            return False
+        if type(part) in _PLAIN or _orjson_is_exact_for(part):
+            continue
+        return False
     return True
 
 

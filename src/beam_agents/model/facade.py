@@ -185,7 +185,12 @@ class LlmFacade:
             keyed, sent = _effective(request, output_schema, sample)
             self._identify(keyed, record)
             verdict = Verdict(output_schema)
-            answer = self._replayed(record) or await self._shared(keyed, sent, record, verdict)
+            answer = self._replayed(record)
+            if answer is None:
+                lead = partial(self._fetched, keyed, sent, record, verdict)
+                answer, shared = await self._flights.join(record.call_id, lead)
+                if shared:
+                    record.replay, record.answered_by, record.decoded = "flight", answer.ordinal, answer.decoded
             self._account(answer, record)
             result = FacadeResult(
                 response=answer.response,
@@ -249,14 +254,6 @@ class LlmFacade:
         else:
             record.replay = "corrupt"
         return None
-
-    async def _shared(self, keyed: LlmRequest, sent: LlmRequest, record: CallRecord, verdict: Verdict) -> Answer:
-        """One answer for all equal calls in flight at once."""
-        lead = partial(self._fetched, keyed, sent, record, verdict)
-        answer, shared = await self._flights.join(record.call_id, lead)
-        if shared:
-            record.replay, record.answered_by, record.decoded = "flight", answer.ordinal, answer.decoded
-        return answer
 
     async def _fetched(self, keyed: LlmRequest, sent: LlmRequest, record: CallRecord, verdict: Verdict) -> Answer:
         """From the journal or the provider, then into the replay cache."""

@@ -77,6 +77,8 @@ class HttpClient:
         base_url = taken.pop("base_url", None) or _first_set(self.names.base_url_env) or self.names.base_url
         self.model_id: str = taken.pop("model_id", "")
         self._base_url, self._query = _checked_url(base_url)
+        url = URL(self._base_url)
+        self._endpoint = f"{url.scheme}://{url.host}:{url.port}"
         self._credential = self._make_credential(taken.pop("api_key", None), taken.pop("api_key_env", None))
         self._idempotency_key: bool = taken.pop("idempotency_key", False)
         self._structured_output: SchemaMode = taken.pop("structured_output", "native")
@@ -90,8 +92,7 @@ class HttpClient:
     @property
     def endpoint(self) -> str:
         """Scheme, host and port."""
-        url = URL(self._base_url)
-        return f"{url.scheme}://{url.host}:{url.port}"
+        return self._endpoint
 
     @property
     def endpoint_id(self) -> str:
