@@ -2,5 +2,12 @@
 
 from importlib.util import find_spec
 
-ON_PYFLINK = ["test_complete.py", "test_function.py", "test_stateless.py", "test_streams.py"]
+ON_PYFLINK = [
+    "test_buckets.py",
+    "test_complete.py",
+    "test_function.py",
+    "test_resumed.py",
+    "test_stateless.py",
+    "test_streams.py",
+]
 collect_ignore = [] if find_spec("pyflink") else ON_PYFLINK

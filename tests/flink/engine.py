@@ -13,18 +13,19 @@ FINAL_MS = 2**63 - 1
 
 @dataclass
 class Engine:
-    """Calls a keyed function as Flink does; time moves only when told to."""
+    """Calls a keyed function as Flink does, behind `before` if there is one; time moves only when told to."""
 
     function: Any
     event_time: Any
     processing_time: Any
     now_ms: int = 1_000
     key: Any = None
-    cells: dict[Any, bytes] = field(default_factory=dict)
+    before: Any = None
+    maps: dict[tuple[str, Any], dict[Any, bytes]] = field(default_factory=dict)
     timers: dict[str, set[tuple[int, Any]]] = field(default_factory=lambda: {"event": set(), "processing": set()})
     counters: Counter[str] = field(default_factory=Counter)
-    fired: int = 0
-    descriptor: Any = None
+    fired: Counter[Any] = field(default_factory=Counter)
+    descriptors: dict[str, Any] = field(default_factory=dict)
 
     def open(self) -> Engine:
         """Open the function, as a new worker process does."""
@@ -34,7 +35,18 @@ class Engine:
     def element(self, key: Any, value: Any, time_ms: int | None) -> list[Any]:
         """An element arrives."""
         self.key = key
-        return list(self.function.process_element(value, _Context(self, time_ms)))
+        rows = self.before.process_element(value, _Context(self, time_ms))
+        return [output for row in list(rows) for output in self._row(row, time_ms)]
+
+    def _row(self, row: Any, time_ms: int | None) -> list[Any]:
+        self.key = row[0]
+        return list(self.function.process_element(row, _Context(self, time_ms)))
+
+    def held(self, name: str) -> dict[Any, bytes]:
+        """Everything in the map states of one name, whatever Flink's key."""
+        return {
+            key: data for (state, _), entries in self.maps.items() if state == name for key, data in entries.items()
+        }
 
     def advance(self, ms: int) -> list[Any]:
         """Let processing time pass; timers that are due fire, those that they set included."""
@@ -53,7 +65,7 @@ class Engine:
 
     def _fire(self, domain: str, timer: tuple[int, Any], time_domain: Any) -> list[Any]:
         self.timers[domain].discard(timer)
-        self.fired += 1
+        self.fired[timer[1]] += 1
         self.key = timer[1]
         return list(self.function.on_timer(timer[0], _Context(self, timer[0], time_domain)))
 
@@ -90,9 +102,6 @@ class _Timers:
     def register_event_time_timer(self, ms: int) -> None:
         self.engine.timers["event"].add((ms, self.engine.key))
 
-    def delete_event_time_timer(self, ms: int) -> None:
-        self.engine.timers["event"].discard((ms, self.engine.key))
-
 
 @dataclass
 class Runtime:
@@ -100,23 +109,33 @@ class Runtime:
 
     engine: Engine
 
-    def get_state(self, descriptor: Any) -> _State:
-        self.engine.descriptor = descriptor
-        return _State(self.engine)
+    def get_map_state(self, descriptor: Any) -> _Map:
+        self.engine.descriptors[descriptor.name] = descriptor
+        return _Map(self.engine, descriptor.name)
 
     def get_metrics_group(self) -> _Metrics:
         return _Metrics(self.engine)
 
 
 @dataclass
-class _State:
+class _Map:
     engine: Engine
+    name: str
 
-    def value(self) -> bytes | None:
-        return self.engine.cells.get(self.engine.key)
+    def _entries(self) -> dict[Any, bytes]:
+        return self.engine.maps.setdefault((self.name, self.engine.key), {})
 
-    def update(self, value: bytes) -> None:
-        self.engine.cells[self.engine.key] = value
+    def get(self, key: Any) -> bytes | None:
+        return self._entries().get(key)
+
+    def keys(self) -> list[Any]:
+        return list(self._entries())
+
+    def put(self, key: Any, value: bytes) -> None:
+        self._entries()[key] = value
+
+    def remove(self, key: Any) -> None:
+        del self._entries()[key]
 
 
 @dataclass

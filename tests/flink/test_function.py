@@ -15,6 +15,7 @@ from pyflink.datastream.state import StateTtlConfig
 from beam_agents.activation import AgentConfig, DeadLetter
 from beam_agents.activation.cell import read_cell
 from beam_agents.errors import JournalOpenError
+from beam_agents.flink.buckets import Bucketing, bucket_of
 from beam_agents.flink.function import AgentFunction, Step, Tags
 from beam_agents.flink.outputs import to_text
 from beam_agents.flink.types import BYTES
@@ -35,22 +36,30 @@ def engine_for(agent, **given):
     model = FakeLLM([(match_any(), respond_with(b"answer"))])
     config = AgentConfig(provider=lambda: model, decode=decode, **given)
     function = AgentFunction(agent, config, Step("test", "test", TAGS, to_text))
-    return Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).open(), model
+    return Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME, before=Bucketing()).open(), model
 
 
-def restored(engine):
+def restored(engine, timers=None):
     """Another process, with the state of `engine`: nothing in memory."""
     given = engine.function
-    again = AgentFunction(given._agent, replace(given._config), given._step)
-    timers = {domain: set(held) for domain, held in engine.timers.items()}
+    timers = engine.timers if timers is None else timers
     return Engine(
-        again,
+        AgentFunction(given._agent, replace(given._config), given._step),
         engine.event_time,
         engine.processing_time,
         now_ms=engine.now_ms,
-        cells=dict(engine.cells),
-        timers=timers,
+        before=Bucketing(),
+        maps={name: dict(entries) for name, entries in engine.maps.items()},
+        timers={domain: set(held) for domain, held in timers.items()},
     ).open()
+
+
+def queued(engine):
+    return {key: read_cell(data) for key, data in engine.held("beam_agents.waiting").items()}
+
+
+def idle(engine):
+    return {key: read_cell(data) for key, data in engine.held("beam_agents.cells").items()}
 
 
 def values(outputs):
@@ -66,7 +75,7 @@ def settled(engine):
     outputs = []
     for _ in range(400):
         outputs += engine.advance(100)
-        if not engine.timers["processing"]:
+        if not queued(engine):
             return outputs
         threading.Event().wait(0.005)
     raise AssertionError("the function still waits")
@@ -93,7 +102,7 @@ def test_the_event_is_durable_before_its_call_ends():
 
     engine, _ = engine_for(waiting)
     engine.element("k", {"a": 1}, 7)
-    cell = read_cell(engine.cells["k"])
+    cell = queued(engine)[b"k"]
     go.set()
     assert [(one.seq, one.event_time_micros, one.event) for one in cell.queue] == [(0, 7000, b'j{"a":1}')]
     assert settled(engine)[-1][0].tag_id == "traces"
@@ -102,7 +111,7 @@ def test_the_event_is_durable_before_its_call_ends():
 def test_state_output_and_traces_change_in_one_step():
     engine, _ = engine_for(counting)
     outputs = engine.element("k", "e", 1) + settled(engine)
-    cell = read_cell(engine.cells["k"])
+    cell = idle(engine)[b"k"]
     assert (cell.next_seq, cell.next_position, cell.agent_state, len(cell.queue)) == (1, 1, b"1", 0)
     traces = [TraceEvent.FromString(data) for data in tagged(outputs, TAGS.traces)]
     assert [trace.event_type for trace in traces] == [TraceEvent.ACTIVATION, TraceEvent.LLM_CALL]
@@ -114,15 +123,20 @@ def test_state_is_raw_bytes_with_the_time_to_live_of_its_step():
     ttl = StateTtlConfig.new_builder(Time.hours(1)).build()
     function = AgentFunction(counting, AgentConfig(provider=FakeLLM, decode=decode), Step("s", "s", TAGS, to_text, ttl))
     engine = Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).open()
-    assert engine.descriptor.type_info == BYTES()
-    assert engine.descriptor._ttl_config is ttl
+    assert [one.type_info for one in engine.descriptors.values()] == [Types.MAP(BYTES(), BYTES())] * 2
+    assert engine.descriptors["beam_agents.cells"]._ttl_config is ttl
+    assert engine.descriptors["beam_agents.waiting"]._ttl_config is None
 
 
-def test_an_idle_key_leaves_no_timer_behind():
+def test_idle_keys_leave_no_timers_behind():
     engine, _ = engine_for(counting)
-    engine.element("k", "e", 1)
+    engine.element("k0", "e", 1)
     settled(engine)
-    assert engine.timers == {"event": set(), "processing": set()}
+    count = len(engine.timers["processing"])
+    for n in range(1, 50):
+        engine.element(f"k{n}", "e", 1)
+    settled(engine)
+    assert len(engine.timers["processing"]) <= count
 
 
 def test_what_is_missing_after_a_restart_is_started_again():
@@ -131,6 +145,64 @@ def test_what_is_missing_after_a_restart_is_started_again():
     lost = values(engine.element("k", "e1", 2))
     again = restored(engine)
     assert first + lost + values(settled(again)) == [(1, ["e0", 0, 1, "answer"]), (2, ["e1", 1, 2, "answer"])]
+
+
+def gated():
+    """An agent that waits until it may go on."""
+    go = threading.Event()
+
+    async def agent(ctx, event):
+        await asyncio.to_thread(go.wait, 10)
+        return [event, ctx.seq]
+
+    return agent, go
+
+
+def copied(timers):
+    return {domain: set(held) for domain, held in timers.items()}
+
+
+def test_an_event_whose_timers_are_not_in_the_checkpoint_is_found_by_the_guard_of_its_bucket():
+    agent, go = gated()
+    engine, _ = engine_for(agent)
+    engine.element("other", "wakes every bucket", 1)
+    timers = copied(engine.timers)
+    engine.element("k", "e", 2)
+    again = restored(engine, timers)
+    go.set()
+    assert (2, ["e", 0]) in values(settled(again))
+
+
+def test_while_one_guard_fires_another_is_set():
+    engine, _ = engine_for(counting)
+    engine.element("k", "e", 1)
+    settled(engine)
+    for _ in range(5):
+        guards = sorted(ms for ms, key in engine.timers["processing"] if key == bucket_of(b"k"))
+        engine.advance(guards[0] - engine.now_ms)
+        assert guards[1] > engine.now_ms
+        assert guards[1] - guards[0] <= 20_000
+
+
+def test_any_event_after_a_restart_wakes_the_keys_whose_timers_are_not_in_the_checkpoint():
+    agent, go = gated()
+    engine, _ = engine_for(agent)
+    engine.element("k", "e", 1)
+    again = restored(engine, {"event": set(), "processing": set()})
+    early = again.element("other", "e", 2)
+    go.set()
+    assert sorted(time_ms for time_ms, _ in values(early + settled(again))) == [1, 2]
+
+
+def test_the_end_of_the_input_finds_an_event_whose_timers_are_not_in_the_checkpoint():
+    agent, go = gated()
+    engine, _ = engine_for(agent)
+    engine.element("other", "wakes every bucket", 1)
+    timers = copied(engine.timers)
+    engine.element("k", "e", 2)
+    again = restored(engine, timers)
+    go.set()
+    assert (2, ["e", 0]) in values(again.finish())
 
 
 def test_a_restart_with_a_journal_asks_no_question_twice(tmp_path):
@@ -173,7 +245,7 @@ def test_an_output_of_another_type_becomes_a_dead_letter():
     outputs = engine.element("k", "e", 1) + settled(engine)
     (letter,) = (DeadLetter.from_json(json.loads(text)) for text in tagged(outputs, TAGS.errors))
     assert (letter.error_type, letter.event) == ("TypeError", "e")
-    assert read_cell(engine.cells["k"]).agent_state == b""
+    assert idle(engine)[b"k"].agent_state == b""
 
 
 def test_on_error_raise_fails_the_job():
@@ -228,10 +300,10 @@ def test_a_key_that_waits_long_costs_few_timers():
     engine.element("k", "e", 1)
     for _ in range(600):
         engine.advance(100)
-    fired = engine.fired
+    fired = engine.fired[bucket_of(b"k")]
     go.set()
     settled(engine)
-    assert fired <= 75
+    assert fired <= 80
 
 
 def test_other_keys_are_refused_with_advice():

@@ -53,14 +53,9 @@ def test_a_declared_type_is_that_of_main(graphs):
 
 def test_the_configured_time_to_live_is_flinks():
     assert time_to_live(config(state_ttl_s=5_000), None).get_ttl().to_milliseconds() == 5_000_000
+    given = StateTtlConfig.new_builder(Time.seconds(119)).build()
+    assert time_to_live(config(state_ttl_s=5_000), given) is given
     assert time_to_live(config(), None) is None
-
-
-def test_state_that_would_be_dropped_under_a_waiting_event_is_refused():
-    with pytest.raises(ValueError, match=r"dropped after 100 s.* 4 times activation_timeout_s, 120 s"):
-        time_to_live(config(state_ttl_s=100, activation_timeout_s=30), None)
-    with pytest.raises(ValueError, match="dropped after 119 s"):
-        time_to_live(config(activation_timeout_s=30), StateTtlConfig.new_builder(Time.seconds(119)).build())
 
 
 def test_a_stream_without_keys_is_refused_with_advice():

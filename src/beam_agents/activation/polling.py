@@ -48,6 +48,10 @@ class Polling:
         watch = self._watches[key] = _Watch(now_ms, self._after(now_ms, 0))
         return watch.next_ms
 
+    def due_ms(self, key: bytes) -> int:
+        """When the key, which has work, is looked at next."""
+        return self._watches[key].next_ms
+
     def renew(self, key: bytes, now_ms: int, *, progressed: bool) -> int:
         """The time of the key's next timer. `progressed`: another event is the key's first now."""
         watch = self._watches.get(key)

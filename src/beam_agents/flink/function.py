@@ -9,20 +9,22 @@ from typing import Any
 import orjson
 from pyflink.common import Row
 from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain, TimerService
-from pyflink.datastream.state import StateTtlConfig, ValueState, ValueStateDescriptor
+from pyflink.datastream.state import MapState, MapStateDescriptor, StateTtlConfig
 
 from beam_agents.activation import Agent, AgentConfig, Outcome, Scope
 from beam_agents.activation.cell import read_cell, write_cell
 from beam_agents.activation.durable import Committed, durable_events_for
+from beam_agents.activation.events import decode_event
 from beam_agents.activation.metrics import Measures
 from beam_agents.activation.polling import Polling
 from beam_agents.activation.resources import resources_for
+from beam_agents.flink.guards import is_guard, set_guards
 from beam_agents.flink.metrics import AgentMetrics
 from beam_agents.flink.outputs import converting
 from beam_agents.flink.types import BYTES
 from beam_agents.proto import AgentCell
 
-__all__ = ["AgentFunction", "Step", "Tags", "require_key"]
+__all__ = ["AgentFunction", "Step", "Tags"]
 
 _FINAL_MS = 2**63 - 1
 _START_AT_END_MS, _COMMIT_AT_END_MS = _FINAL_MS - 2, _FINAL_MS - 1
@@ -59,13 +61,24 @@ class Step:
     ttl: StateTtlConfig | None = None
 
 
+@dataclass(slots=True)
+class _Bucket:
+    """What this process knows of a bucket: the keys with events, and when the earliest of them is looked at."""
+
+    waiting: set[bytes]
+    next_ms: int | None = None
+
+
 class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
     """Runs `agent` for each event of a key, in order; emits `Row(event time in ms, output)`.
 
-    Nothing waits: an event is put into the key's state cell, its activation is started on the process's
-    loop, and a processing-time timer commits what is finished. State, outputs and traces change in one step,
-    between two checkpoints. After a restart the state says what is missing; it is started again, and the
-    journal answers what was answered before.
+    Nothing waits: an event is put into its key's cell, its activation is started on the process's loop, and a
+    processing-time timer commits what is finished. State, outputs and traces change in one step, between two
+    checkpoints. After a restart the state says what is missing; it is started again, and the journal answers
+    what was answered before.
+
+    Flink's key is a bucket of keys. When a bucket is touched for the first time in a process, all its keys with
+    events are found in its state. Guards touch it, should nothing else.
     """
 
     def __init__(self, agent: Agent, config: AgentConfig, step: Step) -> None:
@@ -76,62 +89,91 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Called by Flink on the worker."""
-        descriptor = ValueStateDescriptor("beam_agents.cell", BYTES())
+        idle = MapStateDescriptor("beam_agents.cells", BYTES(), BYTES())
         if self._step.ttl is not None:
-            descriptor.enable_time_to_live(self._step.ttl)
-        self._state: ValueState = runtime_context.get_state(descriptor)
+            idle.enable_time_to_live(self._step.ttl)
+        self._idle: MapState = runtime_context.get_map_state(idle)
+        self._waiting: MapState = runtime_context.get_map_state(
+            MapStateDescriptor("beam_agents.waiting", BYTES(), BYTES())
+        )
         step = self._step
         self._events = durable_events_for(
             converting(self._agent, step.to_output), self._config, Scope(step.namespace), step.uid
         )
+        self._buckets: dict[int, _Bucket] = {}
         self._polling = Polling()
         self._resources = resources_for(self._config)
         self._metrics = AgentMetrics(runtime_context)
 
-    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Sequence[Any]:
-        """Make the event durable and start its activation."""
-        key, timers = require_key(ctx.get_current_key()), ctx.timer_service()
-        cell = read_cell(self._state.value())
-        if not cell.queue:
-            timers.register_event_time_timer(_START_AT_END_MS)
-            timers.register_event_time_timer(_COMMIT_AT_END_MS)
-        self._events.add(cell, value, _to_micros(ctx.timestamp()))
+    def process_element(self, value: Row, ctx: KeyedProcessFunction.Context) -> Sequence[Any]:
+        """Make the event durable and start its activation. A row without an event only touches the bucket."""
+        number, key, event = value
+        timers = ctx.timer_service()
+        bucket = self._touched(number, timers)
+        if event is None:
+            return ()
+        cell = read_cell(self._waiting.get(key) if key in bucket.waiting else self._idle.get(key))
+        self._events.add(cell, decode_event(event), _to_micros(ctx.timestamp()))
         outputs = self._emitted(self._events.advance(key, cell))
-        self._store(key, cell, timers)
-        now_ms = timers.current_processing_time()
-        first_ms = self._polling.begin(key, now_ms) if cell.queue else None
-        if first_ms is not None:
-            timers.register_processing_time_timer(first_ms)
+        self._store(bucket, key, cell)
+        if cell.queue:
+            self._polling.begin(key, timers.current_processing_time())
+            self._set_timer(bucket, self._polling.due_ms(key), timers)
         return outputs
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Sequence[Any]:
         """Commit what is finished; look again later, unless the input has ended."""
-        key, timers = require_key(ctx.get_current_key()), ctx.timer_service()
+        timers = ctx.timer_service()
+        bucket = self._touched(ctx.get_current_key(), timers)
         if ctx.time_domain() == TimeDomain.EVENT_TIME:
-            return self._at_end(key, timestamp, timers)
-        if self._polling.is_superseded(key, timestamp):
+            return self._at_end(bucket, timestamp)
+        if is_guard(timestamp):
+            set_guards(timers, timestamp)
+        if bucket.next_ms is None or timestamp < bucket.next_ms:
             return ()
-        if self._events.is_running(key):
-            self._look_again(key, timers, progressed=False)
-            return ()
-        cell = read_cell(self._state.value())
-        if not cell.queue:
-            self._polling.end(key)
-            return ()
-        outputs = self._emitted(self._events.advance(key, cell))
-        self._store(key, cell, timers)
-        if cell.queue:
-            self._look_again(key, timers, progressed=bool(outputs))
+        bucket.next_ms = None
+        now_ms = timers.current_processing_time()
+        due = [key for key in bucket.waiting if self._polling.due_ms(key) <= now_ms]
+        outputs = [one for key in due for one in self._look(bucket, key, now_ms)]
+        if bucket.waiting:
+            self._set_timer(bucket, min(map(self._polling.due_ms, bucket.waiting)), timers)
         return outputs
 
-    def _at_end(self, key: bytes, timestamp: int, timers: TimerService) -> Sequence[Any]:
+    def _touched(self, number: int, timers: TimerService) -> _Bucket:
+        bucket = self._buckets.get(number)
+        if bucket is not None:
+            return bucket
+        bucket = self._buckets[number] = _Bucket(set(self._waiting.keys()))
+        timers.register_event_time_timer(_START_AT_END_MS)
+        timers.register_event_time_timer(_COMMIT_AT_END_MS)
+        set_guards(timers)
+        now_ms = timers.current_processing_time()
+        for key in bucket.waiting:
+            self._polling.begin(key, now_ms)
+            self._set_timer(bucket, self._polling.due_ms(key), timers)
+        return bucket
+
+    def _look(self, bucket: _Bucket, key: bytes, now_ms: int) -> list[Any]:
+        if self._events.is_running(key):
+            self._polling.renew(key, now_ms, progressed=False)
+            return []
+        cell = read_cell(self._waiting.get(key))
+        outputs = self._emitted(self._events.advance(key, cell))
+        self._store(bucket, key, cell)
+        if cell.queue:
+            self._polling.renew(key, now_ms, progressed=bool(outputs))
+        return outputs
+
+    def _at_end(self, bucket: _Bucket, timestamp: int) -> Sequence[Any]:
         """The input has ended. First every key's events are started, then every key's are awaited."""
-        cell = read_cell(self._state.value())
-        if timestamp == _START_AT_END_MS:
-            self._events.start(key, cell, wait_s=_ROOM_S)
-            return ()
-        outputs = self._emitted(self._events.drain(key, cell))
-        self._store(key, cell, timers)
+        outputs = []
+        for key in sorted(bucket.waiting):
+            cell = read_cell(self._waiting.get(key))
+            if timestamp == _START_AT_END_MS:
+                self._events.start(key, cell, wait_s=_ROOM_S)
+            else:
+                outputs += self._emitted(self._events.drain(key, cell))
+                self._store(bucket, key, cell)
         return outputs
 
     def _emitted(self, committed: Iterable[Committed]) -> list[Any]:
@@ -152,29 +194,26 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         traces = [(self._tags.traces, event.SerializeToString()) for event in outcome.trace_events]
         return [*(Row(time_ms, value) for value in outcome.outputs), *traces]
 
-    def _store(self, key: bytes, cell: AgentCell, timers: TimerService) -> None:
-        self._state.update(write_cell(cell))
+    def _store(self, bucket: _Bucket, key: bytes, cell: AgentCell) -> None:
         self._metrics.held(len(cell.queue))
-        if not cell.queue:
+        stored = write_cell(cell)
+        if cell.queue:
+            self._waiting.put(key, stored)
+            bucket.waiting.add(key)
+            return
+        self._idle.put(key, stored)
+        if key in bucket.waiting:
+            self._waiting.remove(key)
+            bucket.waiting.remove(key)
             self._polling.end(key)
-            timers.delete_event_time_timer(_START_AT_END_MS)
-            timers.delete_event_time_timer(_COMMIT_AT_END_MS)
 
-    def _look_again(self, key: bytes, timers: TimerService, *, progressed: bool) -> None:
-        now_ms = timers.current_processing_time()
-        timers.register_processing_time_timer(self._polling.renew(key, now_ms, progressed=progressed))
+    def _set_timer(self, bucket: _Bucket, due_ms: int, timers: TimerService) -> None:
+        if bucket.next_ms is None or due_ms < bucket.next_ms:
+            bucket.next_ms = due_ms
+            timers.register_processing_time_timer(due_ms)
 
 
 def _to_micros(time_ms: int | None) -> int:
     if time_ms is None or time_ms == _NO_TIME_MS:
         return _NO_TIME_MICROS
     return max(-_MOST_MICROS, min(time_ms * 1000, _MOST_MICROS))
-
-
-def require_key(key: object) -> bytes:
-    """The key as bytes. Raises `TypeError` for anything but text and bytes."""
-    if isinstance(key, str):
-        return key.encode()
-    if isinstance(key, bytes):
-        return key
-    raise TypeError(f"keys must be str or bytes, not {type(key).__name__}: use key_by(..., key_type=Types.STRING())")

@@ -12,13 +12,12 @@ from pyflink.datastream.state import StateTtlConfig
 from beam_agents.activation import Agent, AgentConfig, require_agent
 from beam_agents.activation.agent import agent_name
 from beam_agents.activation.preflight import warn_of_schemas
+from beam_agents.flink.buckets import in_buckets
 from beam_agents.flink.function import AgentFunction, Step, Tags
 from beam_agents.flink.outputs import to_text, unchanged
 from beam_agents.flink.types import BYTES, timed
 
 __all__ = ["AgentStreams", "run_agent", "time_to_live"]
-
-_DEADLINES_TO_LIVE = 4
 
 
 class AgentStreams(NamedTuple):
@@ -64,7 +63,6 @@ def run_agent(
 
     Raises:
         TypeError: when `agent` is no agent or the stream is not keyed.
-        ValueError: when state would be dropped while events wait in it.
     """
     require_agent(agent)
     if not isinstance(keyed_stream, KeyedStream):
@@ -76,7 +74,8 @@ def run_agent(
     to_output, kept_type = (to_text, Types.STRING()) if output_type is None else (unchanged, output_type)
     step = Step(uid or namespace, namespace, tags, to_output, time_to_live(config, state_ttl))
     committed = (
-        keyed_stream.process(AgentFunction(agent, config, step), output_type=timed(kept_type))
+        in_buckets(keyed_stream, f"agent {name}", step.uid)
+        .process(AgentFunction(agent, config, step), output_type=timed(kept_type))
         .name(f"agent {name}")
         .uid(step.uid)
     )
@@ -88,19 +87,10 @@ def run_agent(
 
 
 def time_to_live(config: AgentConfig, given: StateTtlConfig | None) -> StateTtlConfig | None:
-    """When idle keys are dropped, if at all. Raises `ValueError` when events may still wait in them then.
-
-    Nothing is written to a cell while its first event waits for a slot, at most two deadlines, and runs.
-    """
-    if given is None and config.state_ttl_s is not None:
-        given = StateTtlConfig.new_builder(Time.milliseconds(int(config.state_ttl_s * 1000))).build()
-    shortest_s = _DEADLINES_TO_LIVE * config.activation_timeout_s
-    if given is not None and given.get_ttl().to_milliseconds() < shortest_s * 1000:
-        raise ValueError(
-            f"state would be dropped after {given.get_ttl().to_milliseconds() / 1000:g} s, while events wait in it: "
-            f"let it live for {_DEADLINES_TO_LIVE} times activation_timeout_s, {shortest_s:g} s, or longer"
-        )
-    return given
+    """When idle keys are dropped, if at all."""
+    if given is not None or config.state_ttl_s is None:
+        return given
+    return StateTtlConfig.new_builder(Time.milliseconds(int(config.state_ttl_s * 1000))).build()
 
 
 def _trailing(seconds: float) -> WatermarkStrategy:
