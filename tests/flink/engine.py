@@ -24,6 +24,7 @@ class Engine:
     maps: dict[tuple[str, Any], dict[Any, bytes]] = field(default_factory=dict)
     timers: dict[str, set[tuple[int, Any]]] = field(default_factory=lambda: {"event": set(), "processing": set()})
     counters: Counter[str] = field(default_factory=Counter)
+    gauges: dict[str, Any] = field(default_factory=dict)
     fired: Counter[Any] = field(default_factory=Counter)
     descriptors: dict[str, Any] = field(default_factory=dict)
 
@@ -40,7 +41,7 @@ class Engine:
 
     def _row(self, row: Any, time_ms: int | None) -> list[Any]:
         self.key = row[0]
-        return list(self.function.process_element(row, _Context(self, time_ms)))
+        return self._finished(self.function.process_element(row, _Context(self, time_ms)))
 
     def held(self, name: str) -> dict[Any, bytes]:
         """Everything in the map states of one name, whatever Flink's key."""
@@ -67,7 +68,14 @@ class Engine:
         self.timers[domain].discard(timer)
         self.fired[timer[1]] += 1
         self.key = timer[1]
-        return list(self.function.on_timer(timer[0], _Context(self, timer[0], time_domain)))
+        return self._finished(self.function.on_timer(timer[0], _Context(self, timer[0], time_domain)))
+
+    def _finished(self, outputs: Any) -> list[Any]:
+        """Every call is a bundle, at whose end gauges are asked."""
+        found = list(outputs)
+        for name, gauge in self.gauges.items():
+            self.counters[name] = gauge()
+        return found
 
 
 @dataclass
@@ -150,6 +158,9 @@ class _Metrics:
 
     def distribution(self, name: str) -> _Metric:
         return _Metric(self.engine, name)
+
+    def gauge(self, name: str, asked: Any) -> None:
+        self.engine.gauges[name] = asked
 
 
 @dataclass

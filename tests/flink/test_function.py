@@ -103,6 +103,7 @@ def test_the_event_is_durable_before_its_call_ends():
     engine, _ = engine_for(waiting)
     engine.element("k", {"a": 1}, 7)
     cell = queued(engine)[b"k"]
+    assert engine.counters["queued_keys"] == 1
     go.set()
     assert [(one.seq, one.event_time_micros, one.event) for one in cell.queue] == [(0, 7000, b'j{"a":1}')]
     assert settled(engine)[-1][0].tag_id == "traces"

@@ -104,6 +104,7 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._polling = Polling()
         self._resources = resources_for(self._config)
         self._metrics = AgentMetrics(runtime_context)
+        self._metrics.tell_with_gauge("queued_keys", lambda: sum(len(one.waiting) for one in self._buckets.values()))
 
     def process_element(self, value: Row, ctx: KeyedProcessFunction.Context) -> Sequence[Any]:
         """Make the event durable and start its activation. A row without an event only touches the bucket."""

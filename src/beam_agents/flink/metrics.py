@@ -16,27 +16,44 @@ __all__ = ["AgentMetrics"]
 class AgentMetrics:
     """The counters and distributions of `activation.metrics` in the metric group `beam_agents`.
 
-    For the thread of one subtask.
+    For the thread of one subtask. What is recorded is told to Flink with `tell`: PyFlink drops what a timer tells.
     """
 
     def __init__(self, context: RuntimeContext) -> None:
         self._group = context.get_metrics_group().add_group("beam_agents")
         self._made: dict[str, Any] = {}
+        self._untold = Measures()
 
     def record(self, measures: Measures, resources: Resources) -> None:
         """Add `measures`, and how often circuits have opened since this was last called."""
         measures.counts[BREAKER_OPENS] += resources.take_breaker_opens()
-        for name, count in measures.counts.items():
+        self._untold.counts.update(measures.counts)
+        for name, values in measures.values.items():
+            self._untold.values[name] += values
+
+    def held(self, events: int) -> None:
+        """How many events a key holds in its state."""
+        self._untold.values["queued_events"].append(events)
+
+    def tell(self) -> None:
+        """Tell Flink what was recorded. Only while an element is processed or a bundle finished."""
+        told, self._untold = self._untold, Measures()
+        for name, count in told.counts.items():
             if count:
                 self._metric(name, self._group.counter).inc(count)
-        for name, values in measures.values.items():
+        for name, values in told.values.items():
             distribution = self._metric(name, self._group.distribution)
             for value in values:
                 distribution.update(value)
 
-    def held(self, events: int) -> None:
-        """How many events a key holds in its state."""
-        self._metric("queued_events", self._group.distribution).update(events)
+    def tell_with_gauge(self, name: str, gauge: Callable[[], int]) -> None:
+        """Add a gauge, and tell what was recorded when it is asked, which is when a bundle is finished."""
+
+        def asked() -> int:
+            self.tell()
+            return gauge()
+
+        self._group.gauge(name, asked)
 
     def _metric(self, name: str, make: Callable[[str], Any]) -> Any:
         found = self._made.get(name)

@@ -160,6 +160,7 @@ class Split(ProcessFunction):  # type: ignore[misc]
         else:
             measures.add_dead_letter(DeadLetter.from_json(orjson.loads(data)))
         self._metrics.record(measures, self._resources)
+        self._metrics.tell()
         return [(self._traces, data) if kind == _TRACE else (self._errors, data.decode())]
 
 

@@ -18,10 +18,11 @@ from beam_agents.activation import AgentConfig
 from beam_agents.flink import run_agent
 
 
-def main(root: str, events: str, resumed_from: str = "") -> None:
+def main(root: str, events: str, port: str, resumed_from: str = "") -> None:
     folder = Path(root)
     settings = {
         "parallelism.default": "1",
+        "rest.bind-port": port,
         "python.fn-execution.bundle.time": "4000",
         "execution.checkpointing.interval": "1000",
         "execution.checkpointing.dir": (folder / "checkpoints").as_uri(),
