@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from tests.flink.processes import free_port, start
@@ -18,6 +19,20 @@ def lines(folder):
     return [line for file in folder.rglob("*") if file.is_file() for line in file.read_text().splitlines()]
 
 
+def run(job, *arguments):
+    subprocess.run(
+        [sys.executable, str(HERE / "jobs" / job), *arguments],
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(HERE.parents[1] / "src"),
+            "PROOF_KEY": "not-a-secret",
+        },
+        timeout=240,
+        check=True,
+    )
+
+
 def test_every_element_gets_its_answer_or_a_dead_letter(tmp_path):
     port = free_port()
     server = start(
@@ -27,17 +42,7 @@ def test_every_element_gets_its_answer_or_a_dead_letter(tmp_path):
         limit_s=260,
     )
     try:
-        subprocess.run(
-            [sys.executable, str(HERE / "jobs" / "complete_job.py"), f"http://127.0.0.1:{port}/v1", str(tmp_path)],
-            env={
-                **os.environ,
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-                "PYTHONPATH": str(HERE.parents[1] / "src"),
-                "PROOF_KEY": "not-a-secret",
-            },
-            timeout=240,
-            check=True,
-        )
+        run("complete_job.py", f"http://127.0.0.1:{port}/v1", str(tmp_path))
     finally:
         server.stop()
     answers = {json.loads(line)["echo"] for line in lines(tmp_path / "main")}
@@ -45,3 +50,8 @@ def test_every_element_gets_its_answer_or_a_dead_letter(tmp_path):
     (letter,) = map(json.loads, lines(tmp_path / "errors"))
     assert (letter["event"], letter["error_type"]) == ("refuse", "TypeError")
     assert len(lines(tmp_path / "traces")) == 40
+
+
+def test_as_many_calls_are_under_way_as_there_is_capacity_for(tmp_path):
+    run("capacity_job.py", "1200", str(tmp_path))
+    assert Counter(lines(tmp_path)) == {"1200": 1200}
