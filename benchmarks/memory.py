@@ -30,7 +30,7 @@ class _Last(WaitingClient):
     """Looks at the memory when the last of `calls` has come and all of them wait."""
 
     def __init__(self, calls: int) -> None:
-        super().__init__(1.0)
+        super().__init__(4.0)
         self._left = calls
 
     async def complete(self, request: LlmRequest) -> LlmResponse:

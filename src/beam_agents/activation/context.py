@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -160,17 +160,8 @@ class AgentContext:
         self, access: ModelAccess, request: LlmRequest, output_schema: type[BaseModel] | None, sample: int | None
     ) -> FacadeResult:
         step = self._take_step()
-        ask = partial(
-            self._facade(access).complete,
-            request,
-            entity_key=self.entity_key,
-            seq=self.seq,
-            step_index=step,
-            output_schema=output_schema,
-            sample=sample,
-        )
         try:
-            return await ask()
+            return await self._ask(access, request, step, output_schema, sample)
         except Exception as error:
             self._note_divergence(error, step)
             if not self._waits_for(access, error):
@@ -180,11 +171,28 @@ class AgentContext:
             async with access.gate.passage(self._deadline_ms):
                 self._staging.withdraw_unsent(step)
                 try:
-                    return await ask()
+                    return await self._ask(access, request, step, output_schema, sample)
                 except Exception as error:
                     self._note_divergence(error, step)
                     if not self._waits_for(access, error):
                         raise
+
+    def _ask(
+        self,
+        access: ModelAccess,
+        request: LlmRequest,
+        step: int,
+        output_schema: type[BaseModel] | None,
+        sample: int | None,
+    ) -> Awaitable[FacadeResult]:
+        return self._facade(access).complete(
+            request,
+            entity_key=self.entity_key,
+            seq=self.seq,
+            step_index=step,
+            output_schema=output_schema,
+            sample=sample,
+        )
 
     def _note_divergence(self, error: Exception, step: int) -> None:
         if isinstance(error, DivergenceError) and self._on_divergence == "rerun":

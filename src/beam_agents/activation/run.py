@@ -54,7 +54,7 @@ class Outcome:
     Attributes:
         position: where it stood. Its seq is committed in either case.
         outputs: what the agent emitted, in order.
-        trace_events: one ACTIVATION event, then the LLM_CALL events.
+        traces: `trace_events` as they are serialized.
         usage: billed tokens.
         state: the key's state to commit; unchanged by a failed activation.
         cache: the key's replay cache to commit; unchanged by a failed activation.
@@ -64,7 +64,7 @@ class Outcome:
 
     position: Position
     outputs: tuple[Any, ...] = ()
-    trace_events: tuple[TraceEvent, ...] = ()
+    traces: tuple[bytes, ...] = ()
     usage: TokenUsage = _NOTHING
     state: bytes = b""
     cache: bytes = b""
@@ -77,9 +77,14 @@ class Outcome:
         return self.dead_letter is None
 
     @property
+    def trace_events(self) -> tuple[TraceEvent, ...]:
+        """One ACTIVATION event, then the LLM_CALL events; read anew each time."""
+        return tuple(map(TraceEvent.FromString, self.traces))
+
+    @property
     def took_ms(self) -> int:
         """How long the agent ran, in milliseconds."""
-        told = self.dead_letter or self.trace_events[0]
+        told = self.dead_letter or TraceEvent.FromString(self.traces[0])
         return told.end_ms - told.start_ms
 
 
@@ -152,13 +157,13 @@ class _Run:
     def dead(self, error: BaseException) -> Outcome:
         """What comes of a run that `error` ended."""
         activation, start_ms, end_ms = self.activation, self.start_ms, self.resources.now_ms()
-        events = self._events(end_ms, error)
+        events = self._own_event(end_ms, error), *self.staging.events
         letter = DeadLetter.of(activation.position, activation.event, error, events, start_ms=start_ms, end_ms=end_ms)
         return _dead(activation, letter, error, self.resources)
 
-    def _events(self, end_ms: int, error: BaseException | None) -> tuple[TraceEvent, ...]:
+    def _own_event(self, end_ms: int, error: BaseException | None) -> TraceEvent:
         name, position = agent_name(self.activation.agent), self.activation.position
-        return self.staging.activation_event(position, self.start_ms, end_ms, error, name), *self.staging.events
+        return self.staging.activation_event(position, self.start_ms, end_ms, error, name)
 
     def _cache(self) -> ReplayCache:
         cache = ReplayCache(self.activation.cache or None, now_ms=self.resources.now_ms)
@@ -184,8 +189,8 @@ class _Run:
         position, staging = self.activation.position, self.staging
         state = encode_state(ctx.state)
         blob = cache.to_blob() if self.resources.config.sequence is not None else self.activation.cache
-        events = self._events(self.resources.now_ms(), None)
-        return Outcome(position, tuple(ctx.outputs), events, staging.usage, state, blob)
+        traces = self._own_event(self.resources.now_ms(), None).SerializeToString(), *staging.written
+        return Outcome(position, tuple(ctx.outputs), traces, staging.usage, state, blob)
 
 
 def _dead(activation: Activation, letter: DeadLetter, error: BaseException, resources: Resources) -> Outcome:

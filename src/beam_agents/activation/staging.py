@@ -60,21 +60,26 @@ class ActivationStaging:
     runs that this one gave up.
     """
 
-    __slots__ = ("_events", "_sealed", "_seen", "_span_id", "_trace_id", "set_aside", "usage")
+    __slots__ = ("_sealed", "_seen", "_span_id", "_trace_id", "_written", "set_aside", "usage")
 
     def __init__(self, position: Position, set_aside: tuple[SetAside, ...] = ()) -> None:
         self.set_aside = set_aside
         self._trace_id = position.trace_id
         self._span_id = _span_id(self._trace_id, "activation")
-        self._events: list[TraceEvent] = []
+        self._written: list[bytes] = []
         self._seen: dict[int, int] = {}
         self._sealed = False
         self.usage = TokenUsage(0, 0, 0)
 
     @property
+    def written(self) -> tuple[bytes, ...]:
+        """The LLM_CALL events so far, serialized, in the order of their ends: a message takes eight times as much."""
+        return tuple(self._written)
+
+    @property
     def events(self) -> tuple[TraceEvent, ...]:
         """The LLM_CALL events so far, in the order of their ends."""
-        return tuple(self._events)
+        return tuple(map(TraceEvent.FromString, self._written))
 
     def stage_trace_event(self, event: TraceEvent) -> None:
         """Correlate `event` and keep it."""
@@ -86,15 +91,15 @@ class ActivationStaging:
         name = f"call:{step_index}" + (f":{occurrence}" if occurrence else "")
         event.trace_id, event.parent_span_id = self._trace_id, self._span_id
         event.span_id = _span_id(self._trace_id, name)
-        self._events.append(event)
+        self._written.append(event.SerializeToString())
 
     def withdraw_unsent(self, step_index: int) -> None:
         """Take back the latest event of a step that sent nothing and is about to be asked again."""
-        for place in range(len(self._events) - 1, -1, -1):
-            event = self._events[place]
+        for place in range(len(self._written) - 1, -1, -1):
+            event = TraceEvent.FromString(self._written[place])
             if event.step_index == step_index:
                 if event.attributes[names.ATTEMPTS] == "0":
-                    del self._events[place]
+                    del self._written[place]
                     self._seen[step_index] -= 1
                 return
 

@@ -36,17 +36,19 @@ class Emission:
 
     def elements(self, outcome: Outcome, timestamp: Any, window: Any, pane_info: Any) -> Iterator[Any]:
         """The elements of an activation whose event was at that time, in that window."""
-        self._measures.add(outcome)
 
         def placed(value: Any) -> WindowedValue:
             return WindowedValue(value, timestamp, (window,), pane_info)
 
         if outcome.dead_letter is not None:
+            self._measures.add_dead_letter(outcome.dead_letter)
             yield TaggedOutput(ERRORS, placed(outcome.dead_letter))
             return
+        events = outcome.trace_events
+        self._measures.add_committed(events)
         for output in outcome.outputs:
             yield placed(output)
-        for event in outcome.trace_events:
+        for event in events:
             yield TaggedOutput(TRACES, placed(event))
 
     def record(self, resources: Resources) -> None:

@@ -192,7 +192,7 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         if letter is not None:
             return [(self._tags.errors, orjson.dumps(letter.to_json()).decode())]
         time_ms = _NO_TIME_MS if micros == _NO_TIME_MICROS else micros // 1000
-        traces = [(self._tags.traces, event.SerializeToString()) for event in outcome.trace_events]
+        traces = [(self._tags.traces, event) for event in outcome.traces]
         return [*(Row(time_ms, value) for value in outcome.outputs), *traces]
 
     def _store(self, bucket: _Bucket, key: bytes, cell: AgentCell) -> None:

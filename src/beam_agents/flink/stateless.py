@@ -112,7 +112,7 @@ class Ask(AsyncFunction):  # type: ignore[misc]
             raise failure
         if outcome.dead_letter is not None:
             return [_letter_row(outcome.dead_letter)]
-        traces = [Row(_TRACE, None, event.SerializeToString()) for event in outcome.trace_events]
+        traces = [Row(_TRACE, None, event) for event in outcome.traces]
         return [*(Row(_MAIN, output, None) for output in outcome.outputs), *traces]
 
     def timeout(self, value: Any) -> list[Row]:
