@@ -76,9 +76,9 @@ class Admission:
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for room, at most `timeout_s` seconds; whether there is some."""
+        if self._has_room():  # read without the lock: others enter between this and the caller's own entering anyway
+            return True
         with self._changed:
-            if self._has_room():
-                return True
             self._held_back += 1
             try:
                 return self._changed.wait_for(self._has_room, timeout_s)

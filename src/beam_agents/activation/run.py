@@ -211,42 +211,34 @@ def _dead(activation: Activation, letter: DeadLetter, error: BaseException, reso
 
 async def _run_agent(activation: Activation, ctx: AgentContext, timeout_s: float) -> BaseException | None:
     """What the agent raised, `ActivationTimeout` when it was not through in time, or `None`."""
-    task = asyncio.get_running_loop().create_task(_guarded(activation, ctx))
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+    task = loop.create_task(_guarded(activation, ctx, over))
+    timer = loop.call_later(timeout_s, _tell, over)
     try:
-        if await _is_done(task, timeout_s):
+        await over
+        if task.done():
             return task.result()
         ctx.end()
         task.cancel()
-        ended = await _is_done(task, _GRACE_S)
+        _, running = await asyncio.wait((task,), timeout=_GRACE_S)
     except asyncio.CancelledError:
         task.cancel()
         raise
-    if not ended:
+    finally:
+        timer.cancel()
+    if running:
         _log.error("agent %s ignores its cancellation and is left behind", agent_name(activation.agent))
     return ActivationTimeout(timeout_s)
 
 
-async def _is_done(task: asyncio.Task[Any], timeout_s: float) -> bool:
-    """Whether `task` is done after at most `timeout_s`; `asyncio.wait` would hold 2 KB for each that is in flight."""
-    loop = asyncio.get_running_loop()
-    over = loop.create_future()
-
-    def wake(_: object = None) -> None:
-        if not over.done():
-            over.set_result(None)
-
-    timer = loop.call_later(timeout_s, wake)
-    task.add_done_callback(wake)
-    try:
-        await over
-    finally:
-        timer.cancel()
-        task.remove_done_callback(wake)
-    return task.done()
+def _tell(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)
 
 
-async def _guarded(activation: Activation, ctx: AgentContext) -> BaseException | None:
-    """Run the agent; what it raises is returned, because a raised `SystemExit` would stop the loop."""
+async def _guarded(activation: Activation, ctx: AgentContext, over: asyncio.Future[None]) -> BaseException | None:
+    """Run the agent and tell when it is over; what it raises is returned: a raised `SystemExit` would stop the loop."""
     try:
         result = await activation.agent(ctx, activation.event)
         require_result(result)
@@ -254,4 +246,6 @@ async def _guarded(activation: Activation, ctx: AgentContext) -> BaseException |
             ctx.outputs.append(result)
     except BaseException as error:
         return error
+    finally:
+        _tell(over)
     return None

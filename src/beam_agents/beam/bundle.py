@@ -92,14 +92,18 @@ class Bundle:
 
         Raises what failed the bundle.
         """
-        with self._arrived:
-            while wait and self._open and not self._finished and self._failed is None:
-                if not self._arrived.wait(_HELD_BACK_S):
-                    self.resources.loop.require_alive(self._stalled_after_s)
+        if wait:
+            self._await_arrival()
         taken = [self._finished.popleft() for _ in range(len(self._finished))]
         self.require_sound()
         self._open -= len(taken)
         return taken
+
+    def _await_arrival(self) -> None:
+        with self._arrived:
+            while self._open and not self._finished and self._failed is None:
+                if not self._arrived.wait(_HELD_BACK_S):
+                    self.resources.loop.require_alive(self._stalled_after_s)
 
     def require_sound(self) -> None:
         """Raises what failed the bundle."""

@@ -115,9 +115,11 @@ class StoredJournal:
 
     async def others_at(self, call: CallIdentity) -> tuple[CallIdentity, ...]:
         """See `Journal.others_at`."""
+        found = await self._store.at_position(call)
+        if not found:
+            return ()
         step = (call.kind, call.step_index)
-        found = reversed(await self._store.at_position(call))
-        others = {each.call_id: each for each in found if (each.kind, each.step_index) == step}
+        others = {each.call_id: each for each in reversed(found) if (each.kind, each.step_index) == step}
         return tuple(each for call_id, each in others.items() if call_id != call.call_id)
 
     async def set_aside(self, call: CallIdentity) -> tuple[SetAside, ...]:
