@@ -16,6 +16,7 @@ from beam_agents.values import TokenUsage
 
 __all__ = ["ActivationStaging", "Position", "Scope"]
 
+_NO_USAGE: Final = TokenUsage(0, 0, 0)
 _TRACES: Final = uuid5(NAMESPACE_DNS, "beam-agents").bytes
 
 
@@ -69,7 +70,7 @@ class ActivationStaging:
         self._written: list[bytes] = []
         self._seen: dict[int, int] = {}
         self._sealed = False
-        self.usage = TokenUsage(0, 0, 0)
+        self.usage = _NO_USAGE
 
     @property
     def written(self) -> tuple[bytes, ...]:

@@ -18,17 +18,20 @@ def fingerprint(request: LlmRequest, position: str) -> tuple[tuple[str, str], ..
 
     They are keyed with `position`, so that equal texts at different positions have different digests.
     """
-    key = sha256(position.encode("utf-8", "surrogatepass")).digest()
-    return tuple(
-        (path, blake2b(canonical_json(value), digest_size=_DIGEST_BYTES, key=key).hexdigest())
-        for path, value in _parts(request)
-    )
+    keyed = blake2b(digest_size=_DIGEST_BYTES, key=sha256(position.encode("utf-8", "surrogatepass")).digest())
+    return tuple((path, _digest(keyed, value)) for path, value in _parts(request))
 
 
 def changed_fields(then: tuple[tuple[str, str], ...], now: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """Paths whose digests differ, or that only one side has, in the order of `now`, then of `then`."""
     before, after = dict(then), dict(now)
     return tuple(path for path in {**after, **before} if before.get(path) != after.get(path))
+
+
+def _digest(keyed: blake2b, value: Json) -> str:
+    digest = keyed.copy()
+    digest.update(canonical_json(value))
+    return digest.hexdigest()
 
 
 def _parts(request: LlmRequest) -> Iterator[tuple[str, Json]]:
