@@ -72,14 +72,5 @@ def test_progress_makes_the_looks_frequent_again():
     assert polling.renew(KEY, 9_000, progressed=True) == 9_020
 
 
-def test_an_older_timer_is_superseded_by_a_later_one():
-    polling = Polling()
-    polling.begin(KEY, 0)
-    assert polling.is_superseded(KEY, 10)
-    assert not polling.is_superseded(KEY, 20)
-    polling.end(KEY)
-    assert not polling.is_superseded(KEY, 0)
-
-
 def test_a_key_restored_from_a_checkpoint_is_looked_at_again():
     assert Polling().renew(KEY, 1_000, progressed=False) == 1_020

@@ -9,22 +9,22 @@ from dataclasses import replace
 
 import pytest
 from pyflink.common import Time, Types
-from pyflink.datastream import OutputTag, TimeDomain
+from pyflink.datastream import TimeDomain
 from pyflink.datastream.state import StateTtlConfig
 
 from beam_agents.activation import AgentConfig, DeadLetter
 from beam_agents.activation.cell import read_cell
 from beam_agents.errors import JournalOpenError
 from beam_agents.flink.buckets import Bucketing, bucket_of
-from beam_agents.flink.function import AgentFunction, Step, Tags
+from beam_agents.flink.function import AgentFunction, Step
 from beam_agents.flink.outputs import to_text
+from beam_agents.flink.side_outputs import MAIN, TRACE
 from beam_agents.flink.types import BYTES
 from beam_agents.proto import TraceEvent
 from beam_agents.testing import FakeLLM, match_any, respond_with
 from beam_agents.values import DecodedResponse, TokenUsage
 from tests.flink.engine import Engine
 
-TAGS = Tags(OutputTag("traces", BYTES()), OutputTag("errors", Types.STRING()))
 NO_TIME_MS = -(2**63)
 
 
@@ -35,7 +35,7 @@ def decode(data):
 def engine_for(agent, **given):
     model = FakeLLM([(match_any(), respond_with(b"answer"))])
     config = AgentConfig(provider=lambda: model, decode=decode, **given)
-    function = AgentFunction(agent, config, Step("test", "test", TAGS, to_text))
+    function = AgentFunction(agent, config, Step("test", "test", to_text))
     return Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME, before=Bucketing()).open(), model
 
 
@@ -62,12 +62,16 @@ def idle(engine):
     return {key: read_cell(data) for key, data in engine.held("beam_agents.cells").items()}
 
 
-def values(outputs):
-    return [(one[0], json.loads(one[1])) for one in outputs if not isinstance(one[0], OutputTag)]
+def values(rows):
+    return [(row[3], json.loads(row[1])) for row in rows if row[0] == MAIN]
 
 
-def tagged(outputs, tag):
-    return [one[1] for one in outputs if isinstance(one[0], OutputTag) and one[0].tag_id == tag.tag_id]
+def traces_of(rows):
+    return [TraceEvent.FromString(row[2]) for row in rows if row[0] == TRACE]
+
+
+def letters_of(rows):
+    return [DeadLetter.from_json(json.loads(row[2])) for row in rows if row[0] not in (MAIN, TRACE)]
 
 
 def settled(engine):
@@ -106,7 +110,7 @@ def test_the_event_is_durable_before_its_call_ends():
     assert engine.counters["queued_keys"] == 1
     go.set()
     assert [(one.seq, one.event_time_micros, one.event) for one in cell.queue] == [(0, 7000, b'j{"a":1}')]
-    assert settled(engine)[-1][0].tag_id == "traces"
+    assert [row[3] for row in settled(engine)] == [7]
 
 
 def test_state_output_and_traces_change_in_one_step():
@@ -114,7 +118,7 @@ def test_state_output_and_traces_change_in_one_step():
     outputs = engine.element("k", "e", 1) + settled(engine)
     cell = idle(engine)[b"k"]
     assert (cell.next_seq, cell.next_position, cell.agent_state, len(cell.queue)) == (1, 1, b"1", 0)
-    traces = [TraceEvent.FromString(data) for data in tagged(outputs, TAGS.traces)]
+    traces = traces_of(outputs)
     assert [trace.event_type for trace in traces] == [TraceEvent.ACTIVATION, TraceEvent.LLM_CALL]
     assert engine.counters["activations_committed"] == 1
     assert [engine.counters[name] for name in ("input_tokens", "call_attempts", "call_input_tokens")] == [3, 1, 3]
@@ -122,7 +126,7 @@ def test_state_output_and_traces_change_in_one_step():
 
 def test_state_is_raw_bytes_with_the_time_to_live_of_its_step():
     ttl = StateTtlConfig.new_builder(Time.hours(1)).build()
-    function = AgentFunction(counting, AgentConfig(provider=FakeLLM, decode=decode), Step("s", "s", TAGS, to_text, ttl))
+    function = AgentFunction(counting, AgentConfig(provider=FakeLLM, decode=decode), Step("s", "s", to_text, ttl))
     engine = Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).open()
     assert [one.type_info for one in engine.descriptors.values()] == [Types.MAP(BYTES(), BYTES())] * 2
     assert engine.descriptors["beam_agents.cells"]._ttl_config is ttl
@@ -231,7 +235,7 @@ def test_a_failed_activation_becomes_a_dead_letter_and_keeps_the_position():
 
     engine, _ = engine_for(failing)
     outputs = engine.element("k", "bad", 1) + engine.element("k", "good", 2) + settled(engine)
-    (letter,) = (DeadLetter.from_json(json.loads(text)) for text in tagged(outputs, TAGS.errors))
+    (letter,) = letters_of(outputs)
     assert (letter.entity_key, letter.seq, letter.event, letter.error_type) == (b"k", 0, "bad", "ValueError")
     assert values(outputs) == [(2, 1)]
     assert (engine.counters["activations_failed"], engine.counters["dead_letters_ValueError"]) == (1, 1)
@@ -244,7 +248,7 @@ def test_an_output_of_another_type_becomes_a_dead_letter():
 
     engine, _ = engine_for(odd)
     outputs = engine.element("k", "e", 1) + settled(engine)
-    (letter,) = (DeadLetter.from_json(json.loads(text)) for text in tagged(outputs, TAGS.errors))
+    (letter,) = letters_of(outputs)
     assert (letter.error_type, letter.event) == ("TypeError", "e")
     assert idle(engine)[b"k"].agent_state == b""
 
@@ -270,7 +274,7 @@ def test_an_event_without_its_position_is_a_dead_letter_and_the_next_goes_on():
 
     engine, _ = engine_for(position, sequence=lambda event: event["id"])
     outputs = engine.element("k", {}, 1) + engine.element("k", {"id": 7}, 2) + settled(engine)
-    (letter,) = (DeadLetter.from_json(json.loads(text)) for text in tagged(outputs, TAGS.errors))
+    (letter,) = letters_of(outputs)
     assert (letter.seq, letter.event, letter.error_type) == (0, {}, "KeyError")
     assert values(outputs) == [(2, 7)]
 

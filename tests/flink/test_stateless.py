@@ -6,14 +6,12 @@ import asyncio
 import json
 
 import pytest
-from pyflink.common import Types
-from pyflink.datastream import OutputTag
 
 from beam_agents.activation import AgentConfig, DeadLetter, resources_for
 from beam_agents.activation.completion import Completion
 from beam_agents.errors import JournalOpenError
-from beam_agents.flink.stateless import Ask, Split
-from beam_agents.flink.types import BYTES
+from beam_agents.flink.side_outputs import Tags
+from beam_agents.flink.stateless import Ask, CountedParting
 from beam_agents.proto import TraceEvent
 from beam_agents.testing import FakeLLM, match_any, respond_with
 from beam_agents.values import DecodedResponse, TokenUsage
@@ -96,13 +94,13 @@ def test_a_journal_that_cannot_be_opened_fails_the_job_and_makes_no_dead_letter(
 def test_outputs_are_parted_and_counted():
     good, config = asking()
     bad, _ = asking(lambda element: 7)
-    traces, errors = OutputTag("traces", BYTES()), OutputTag("errors", Types.STRING())
-    split = Split(traces, errors, config)
+    tags = Tags.of_agents()
+    split = CountedParting(tags, config)
     engine = Engine(split, None, None)
     split.open(Runtime(engine))
     rows = asyncio.run(good.async_invoke("one")) + asyncio.run(bad.async_invoke("two"))
     outputs = [output for row in rows for output in split.process_element(row, None)]
     assert outputs[0] == "one: answer"
-    assert [tag.tag_id for tag, _ in outputs[1:]] == ["traces", "traces", "errors"]
+    assert [tag.tag_id for tag, _ in outputs[1:]] == [tags.traces.tag_id, tags.traces.tag_id, tags.errors.tag_id]
     counted = engine.counters
     assert (counted["activations_committed"], counted["activations_failed"], counted["calls"]) == (1, 1, 1)

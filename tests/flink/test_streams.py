@@ -51,6 +51,11 @@ def test_a_declared_type_is_that_of_main(graphs):
     assert graphs["declared"]["streams"][0] == "Long"
 
 
+def test_traces_are_a_stage_of_the_job_only_where_they_are_asked_for(graphs):
+    without, asked = graphs["stages"]
+    assert asked == without + 2  # the stage and its sink
+
+
 def test_the_configured_time_to_live_is_flinks():
     assert time_to_live(config(state_ttl_s=5_000), None).get_ttl().to_milliseconds() == 5_000_000
     given = StateTtlConfig.new_builder(Time.seconds(119)).build()

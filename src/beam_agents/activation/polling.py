@@ -36,11 +36,6 @@ class Polling:
         factor = _UP if took_ms > self._usual_ms else 1 / _DOWN
         self._usual_ms = min(max(self._usual_ms * factor, _GRID_MS), _LONGEST_MS)
 
-    def is_superseded(self, key: bytes, fired_ms: int) -> bool:
-        """Whether a later timer of this key is set, so that the one of `fired_ms` has nothing to do."""
-        watch = self._watches.get(key)
-        return watch is not None and watch.next_ms > fired_ms
-
     def begin(self, key: bytes, now_ms: int) -> int | None:
         """The time of the key's first timer, or `None` when one is set already."""
         if key in self._watches:

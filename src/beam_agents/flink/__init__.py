@@ -6,12 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from beam_agents.flink.side_outputs import AgentStreams
     from beam_agents.flink.stateless import complete
-    from beam_agents.flink.streams import AgentStreams, run_agent
+    from beam_agents.flink.streams import run_agent
 
 __all__ = ["AgentStreams", "complete", "run_agent"]
 
-_HOMES = {"AgentStreams": "streams", "complete": "stateless", "run_agent": "streams"}
+_HOMES = {"AgentStreams": "side_outputs", "complete": "stateless", "run_agent": "streams"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from pyflink.common import Row
-from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain, TimerService
+from pyflink.datastream import KeyedProcessFunction, RuntimeContext, TimeDomain, TimerService
 from pyflink.datastream.state import MapState, MapStateDescriptor, StateTtlConfig
 
-from beam_agents.activation import Agent, AgentConfig, Outcome, Scope
+from beam_agents.activation import Agent, AgentConfig, Scope
 from beam_agents.activation.cell import read_cell, write_cell
 from beam_agents.activation.durable import Committed, durable_events_for
 from beam_agents.activation.events import decode_event
@@ -21,10 +20,11 @@ from beam_agents.activation.resources import resources_for
 from beam_agents.flink.guards import is_guard, set_guards
 from beam_agents.flink.metrics import AgentMetrics
 from beam_agents.flink.outputs import converting
+from beam_agents.flink.side_outputs import rows_of
 from beam_agents.flink.types import BYTES
 from beam_agents.proto import AgentCell
 
-__all__ = ["AgentFunction", "Step", "Tags"]
+__all__ = ["AgentFunction", "Step"]
 
 _FINAL_MS = 2**63 - 1
 _START_AT_END_MS, _COMMIT_AT_END_MS = _FINAL_MS - 2, _FINAL_MS - 1
@@ -35,28 +35,18 @@ _ROOM_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tags:
-    """Where traces and dead letters go."""
-
-    traces: OutputTag
-    errors: OutputTag
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """One step of a job.
 
     Attributes:
         uid: names it within the job.
         namespace: scopes its positions and journal records.
-        tags: where traces and dead letters go.
         to_output: turns what an agent emits into the declared type.
         ttl: when the state of an idle key is dropped.
     """
 
     uid: str
     namespace: str
-    tags: Tags
     to_output: Callable[[Any], Any]
     ttl: StateTtlConfig | None = None
 
@@ -70,7 +60,7 @@ class _Bucket:
 
 
 class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
-    """Runs `agent` for each event of a key, in order; emits `Row(event time in ms, output)`.
+    """Runs `agent` for each event of a key, in order; emits rows with the event's time in ms at their end.
 
     Nothing waits: an event is put into its key's cell, its activation is started on the process's loop, and a
     processing-time timer commits what is finished. State, outputs and traces change in one step, between two
@@ -85,7 +75,6 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._agent = agent
         self._config = config
         self._step = step
-        self._tags = step.tags
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Called by Flink on the worker."""
@@ -182,18 +171,10 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         for one in committed:
             measures.add(one.outcome)
             self._polling.learn(one.outcome.took_ms)
-            outputs += self._emitted_by(one.outcome, one.queued.event_time_micros)
+            outputs += rows_of(one.outcome, _to_ms(one.queued.event_time_micros))
         if measures.counts:
             self._metrics.record(measures, self._resources)
         return outputs
-
-    def _emitted_by(self, outcome: Outcome, micros: int) -> list[Any]:
-        letter = outcome.dead_letter
-        if letter is not None:
-            return [(self._tags.errors, orjson.dumps(letter.to_json()).decode())]
-        time_ms = _NO_TIME_MS if micros == _NO_TIME_MICROS else micros // 1000
-        traces = [(self._tags.traces, event) for event in outcome.traces]
-        return [*(Row(time_ms, value) for value in outcome.outputs), *traces]
 
     def _store(self, bucket: _Bucket, key: bytes, cell: AgentCell) -> None:
         self._metrics.held(len(cell.queue))
@@ -218,3 +199,7 @@ def _to_micros(time_ms: int | None) -> int:
     if time_ms is None or time_ms == _NO_TIME_MS:
         return _NO_TIME_MICROS
     return max(-_MOST_MICROS, min(time_ms * 1000, _MOST_MICROS))
+
+
+def _to_ms(micros: int) -> int:
+    return _NO_TIME_MS if micros == _NO_TIME_MICROS else micros // 1000

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 from pyflink.common import Configuration, Row, Time, TypeInformation, Types
-from pyflink.datastream import AsyncDataStream, DataStream, OutputTag, ProcessFunction, RuntimeContext
+from pyflink.datastream import AsyncDataStream, DataStream, ProcessFunction, RuntimeContext
 from pyflink.datastream.functions import AsyncFunction
 
 from beam_agents.activation import (
@@ -32,8 +32,7 @@ from beam_agents.activation.run import failure_of, refused
 from beam_agents.errors import ActivationTimeout
 from beam_agents.flink.metrics import AgentMetrics
 from beam_agents.flink.outputs import converting, to_text, unchanged
-from beam_agents.flink.streams import AgentStreams
-from beam_agents.flink.types import BYTES
+from beam_agents.flink.side_outputs import MAIN, TRACE, AgentStreams, Parting, Tags, letter_row, row_type, rows_of
 from beam_agents.model import FacadeResult
 from beam_agents.proto import TraceEvent
 
@@ -41,7 +40,6 @@ __all__ = ["complete"]
 
 _GRACE_S = 10.0
 _DEFAULT_BUNDLE = 1_000
-_MAIN, _TRACE, _ERROR = 0, 1, 2
 
 
 def complete(
@@ -83,11 +81,10 @@ def complete(
         stream.get_execution_environment().configure(bundle)
     to_kept, kept_type = (to_text, Types.STRING()) if output_type is None else (unchanged, output_type)
     asking = Ask(converting(Completion(to_request, to_output or _text, output_schema, reask), to_kept), config)
-    row = Types.ROW([Types.INT(), kept_type, BYTES()])
-    tagged = AsyncDataStream.unordered_wait(stream, asking, Time.milliseconds(asking.limit_ms), capacity, row)
-    traces, errors = OutputTag("beam_agents.traces", BYTES()), OutputTag("beam_agents.errors", Types.STRING())
-    main = tagged.process(Split(traces, errors, config), output_type=kept_type)
-    return AgentStreams(main, main.get_side_output(traces), main.get_side_output(errors))
+    limit = Time.milliseconds(asking.limit_ms)
+    rows = AsyncDataStream.unordered_wait(stream, asking, limit, capacity, row_type(kept_type))
+    tags = Tags.of_agents()
+    return AgentStreams(rows.process(CountedParting(tags, config), output_type=kept_type), tags)
 
 
 class Ask(AsyncFunction):  # type: ignore[misc]
@@ -110,14 +107,11 @@ class Ask(AsyncFunction):  # type: ignore[misc]
         failure = failure_of(outcome, self._config.on_error)
         if failure is not None:
             raise failure
-        if outcome.dead_letter is not None:
-            return [_letter_row(outcome.dead_letter)]
-        traces = [Row(_TRACE, None, event) for event in outcome.traces]
-        return [*(Row(_MAIN, output, None) for output in outcome.outputs), *traces]
+        return rows_of(outcome)
 
     def timeout(self, value: Any) -> list[Row]:
         """Called by Flink when even the hard deadline did not hold: a dead letter instead of a failed job."""
-        return [_letter_row(DeadLetter.of(self._position(value), value, ActivationTimeout(self.limit_ms / 1000)))]
+        return [letter_row(DeadLetter.of(self._position(value), value, ActivationTimeout(self.limit_ms / 1000)))]
 
     async def _run(self, value: Any, resources: Resources) -> Outcome:
         """The activation, once it has a slot; the wait for one has the same deadline as the activation itself."""
@@ -135,12 +129,11 @@ class Ask(AsyncFunction):  # type: ignore[misc]
         return Position(Scope(self._config.namespace or "complete"), element_key(value), 0)
 
 
-class Split(ProcessFunction):  # type: ignore[misc]
-    """Parts outputs, traces and dead letters, and counts them: metrics are lost on any thread but this one."""
+class CountedParting(Parting):
+    """Counts what it parts: metrics are lost on any thread but this one."""
 
-    def __init__(self, traces: OutputTag, errors: OutputTag, config: AgentConfig) -> None:
-        self._traces = traces
-        self._errors = errors
+    def __init__(self, tags: Tags, config: AgentConfig) -> None:
+        super().__init__(tags)
         self._config = config
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -150,22 +143,16 @@ class Split(ProcessFunction):  # type: ignore[misc]
 
     def process_element(self, value: Row, ctx: ProcessFunction.Context) -> list[Any]:
         """Called by Flink."""
-        del ctx
-        kind, output, data = value
-        if kind == _MAIN:
-            return [output]
-        measures = Measures()
-        if kind == _TRACE:
-            measures.add_committed((TraceEvent.FromString(data),))
-        else:
-            measures.add_dead_letter(DeadLetter.from_json(orjson.loads(data)))
-        self._metrics.record(measures, self._resources)
-        self._metrics.tell()
-        return [(self._traces, data) if kind == _TRACE else (self._errors, data.decode())]
-
-
-def _letter_row(letter: DeadLetter) -> Row:
-    return Row(_ERROR, None, orjson.dumps(letter.to_json()))
+        kind, data = value[0], value[2]
+        if kind != MAIN:
+            measures = Measures()
+            if kind == TRACE:
+                measures.add_committed((TraceEvent.FromString(data),))
+            else:
+                measures.add_dead_letter(DeadLetter.from_json(orjson.loads(data)))
+            self._metrics.record(measures, self._resources)
+            self._metrics.tell()
+        return super().process_element(value, ctx)
 
 
 def _text(element: Any, result: FacadeResult) -> str | None:

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from pyflink.common import Duration, Row, Time, TypeInformation, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
-from pyflink.datastream import DataStream, KeyedStream, OutputTag
+from pyflink.datastream import KeyedStream
 from pyflink.datastream.state import StateTtlConfig
 
 from beam_agents.activation import Agent, AgentConfig, require_agent
 from beam_agents.activation.agent import agent_name
 from beam_agents.activation.preflight import warn_of_schemas
 from beam_agents.flink.buckets import in_buckets
-from beam_agents.flink.function import AgentFunction, Step, Tags
+from beam_agents.flink.function import AgentFunction, Step
 from beam_agents.flink.outputs import to_text, unchanged
-from beam_agents.flink.types import BYTES, timed
+from beam_agents.flink.side_outputs import AgentStreams, Parting, Tags, row_type
 
-__all__ = ["AgentStreams", "run_agent", "time_to_live"]
-
-
-class AgentStreams(NamedTuple):
-    """What agents over a stream put out.
-
-    Attributes:
-        main: what the agents emitted, at the times of their events.
-        traces: the bytes of a `TraceEvent` for each activation and for each call of a committed activation.
-        errors: a dead letter for each activation that failed, as JSON text for `DeadLetter.from_json`.
-    """
-
-    main: DataStream
-    traces: DataStream
-    errors: DataStream
+__all__ = ["run_agent", "time_to_live"]
 
 
 def run_agent(
@@ -54,8 +38,8 @@ def run_agent(
         agent: `async def agent(ctx, event)`.
         config: as under Beam; without a `namespace`, the agent's name is one.
         output_type: type of `.main`. By default text: a `str` as it is, any other JSON value as its JSON.
-        watermarks: watermarks of `.main`; its timestamps are the events' own. By default they trail the
-            latest output by the activation's deadline, so that an event that was taken in on time is
+        watermarks: watermarks of what comes out; the timestamps are the events' own. By default they trail
+            the latest output by the activation's deadline, so that an event that was taken in on time is
             not late when its activation ends.
         state_ttl: when the state of an idle key is dropped, in Flink's words; by default `config.state_ttl_s`
             after the key's last event, in processing time.
@@ -70,20 +54,18 @@ def run_agent(
     warn_of_schemas(agent, config)
     name = agent_name(agent)
     namespace = config.namespace or name
-    tags = Tags(OutputTag("beam_agents.traces", BYTES()), OutputTag("beam_agents.errors", Types.STRING()))
     to_output, kept_type = (to_text, Types.STRING()) if output_type is None else (unchanged, output_type)
-    step = Step(uid or namespace, namespace, tags, to_output, time_to_live(config, state_ttl))
+    step = Step(uid or namespace, namespace, to_output, time_to_live(config, state_ttl))
     committed = (
         in_buckets(keyed_stream, f"agent {name}", step.uid)
-        .process(AgentFunction(agent, config, step), output_type=timed(kept_type))
+        .process(AgentFunction(agent, config, step), output_type=row_type(kept_type, Types.LONG()))
         .name(f"agent {name}")
         .uid(step.uid)
     )
     strategy = watermarks or _trailing(config.activation_timeout_s)
-    main = committed.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(_EventTime())).map(
-        _value, output_type=kept_type
-    )
-    return AgentStreams(main, committed.get_side_output(tags.traces), committed.get_side_output(tags.errors))
+    timed = committed.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(_EventTime()))
+    tags = Tags.of_agents()
+    return AgentStreams(timed.process(Parting(tags), output_type=kept_type), tags)
 
 
 def time_to_live(config: AgentConfig, given: StateTtlConfig | None) -> StateTtlConfig | None:
@@ -100,9 +82,5 @@ def _trailing(seconds: float) -> WatermarkStrategy:
 class _EventTime(TimestampAssigner):  # type: ignore[misc]
     def extract_timestamp(self, value: Row, record_timestamp: int) -> int:
         del record_timestamp
-        event_time_ms: int = value[0]
+        event_time_ms: int = value[3]
         return event_time_ms
-
-
-def _value(committed: Row) -> Any:
-    return committed[1]

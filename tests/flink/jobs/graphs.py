@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from pyflink.common import Types
 from pyflink.common.typeinfo import _from_java_type
@@ -28,6 +29,16 @@ def between(stream: DataStream, source: DataStream) -> list[str]:
     return found
 
 
+def stages(*asked: str) -> int:
+    """How many operators a job has whose side outputs are asked for."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    keyed = env.from_collection(["a"], type_info=Types.STRING()).key_by(lambda text: text, key_type=Types.STRING())
+    streams = run_agent(keyed, agent, AgentConfig("openai:any"))
+    for stream in (streams.main, *(getattr(streams, name) for name in asked)):
+        stream.print()
+    return len(json.loads(env.get_execution_plan())["nodes"])
+
+
 def main() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     texts = env.from_collection(["a", "b"], type_info=Types.STRING())
@@ -40,11 +51,12 @@ def main() -> None:
             "between": [one for stream in streams for one in between(stream, texts)],
         }
 
-    graphs = {
+    graphs: dict[str, Any] = {
         "run_agent": told(run_agent(keyed, agent, config)),
         "complete": told(complete(texts, str, config)),
         "declared": told(run_agent(keyed, agent, config, output_type=Types.LONG(), uid="declared")),
     }
+    graphs["stages"] = [stages(), stages("traces")]
     print(json.dumps({**graphs, "pickled": str(Types.PICKLED_BYTE_ARRAY())}))
 
 
