@@ -175,6 +175,7 @@ NOT_JSON = {
     "lone surrogate": '{"label": "\ud83d", "score": 1}',
     "escaped lone surrogate": '{"label": "\\ud83d", "score": 1}',
     "too deep": "[" * 500 + "]" * 500,
+    "too deep in a flat object": '{"label": "a", "score": 1, "x": ' + "[" * 500 + "]" * 500 + "}",
     "int of 5,000 digits": '{"label": "a", "score": ' + "9" * 5_000 + "}",
 }
 

@@ -25,6 +25,7 @@ SAMPLE_PARAM = "beam_agents.sample"
 
 _FENCE = re.compile(r"\s*```(?:[A-Za-z][\w+-]*(?=\s))?(.*)```\s*", re.DOTALL)
 _NAMED_ERRORS = 3
+_SURELY_SHALLOW = 100
 
 _formats: WeakKeyDictionary[type[BaseModel], dict[str, Json]] = WeakKeyDictionary()
 
@@ -111,13 +112,13 @@ def parse_output(decoded: DecodedResponse, output_schema: type[_M]) -> _M:
 
 
 def _is_plain(body: bytes) -> bool:
-    """Whether `body` is strict JSON for sure: one object without others in it, and a colon for each key that was kept.
+    """Whether `body` is strict JSON for sure: one shallow object without others in it, a colon for each key that was kept.
 
     Each pair has a colon, so that a key that came twice leaves one over. Finding that out by the parser costs twice as
     much; what this cannot tell, such as a colon in a text, is left to it.
     """
     colons = body.count(b":")
-    if body.count(b"{") != 1 or body.count(b'":') != colons:
+    if body.count(b"{") != 1 or body.count(b'":') != colons or body.count(b"[") > _SURELY_SHALLOW:
         return False
     try:
         value = orjson.loads(body)
