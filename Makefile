@@ -57,7 +57,7 @@ test-pythons:  ## the unit tests on every supported Python that is on this machi
 	done
 
 .PHONY: prism
-prism: $(VENV)/installed-test $(PRISM)  ## one pipeline of agents on every runner, Prism included; prints the table (14 minutes at most)
+prism: $(VENV)/installed-test $(PRISM)  ## every transform on every runner, Prism included; prints the table (14 minutes at most)
 	@timeout --kill-after=10 830 $(TESTS) -q tests/runners $(ARGS)
 
 .PHONY: beam-versions

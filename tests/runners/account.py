@@ -33,6 +33,7 @@ class Account:
         wrong_places: results whose time or window is not their event's.
         requests: requests that the endpoint saw.
         classes: attempts by class of spend.
+        replayed: answers in the last run's outputs that came from the journal.
         repeats: answers that no attempt of the account holds.
         unexplained: those of them that were not in flight when a worker was killed; 0 where none was.
         drift: requests without an attempt, attempts without a request that are not in doubt, and tokens between
@@ -48,6 +49,7 @@ class Account:
     wrong_places: int
     requests: int
     classes: Mapping[str, int]
+    replayed: int
     repeats: int
     unexplained: int
     drift: int
@@ -78,6 +80,7 @@ def settle(
         wrong_places=sum(not _placed(shape, one) for one in (*main, *errors)),
         requests=len(entries),
         classes=dict(Counter(attempt.spend for attempt in told.values())),
+        replayed=sum(one["replayed"] for one in main),
         repeats=len(repeats),
         unexplained=sum(bool(kills) and not any(_in_flight(one, kill) for kill in kills) for one in repeats),
         drift=drift,
@@ -99,7 +102,7 @@ def _errors(folder: Path) -> list[dict[str, Any]]:
     """Dead letters in the form of outputs, without a count."""
     letters = [line for line in _lines(folder, "out") if "error" in line]
     return [
-        {"key": letter["error"]["entity_key"], "seq": letter["error"]["seq"], "n": letter["error"]["event"]}
+        {"key": str(letter["error"]["entity_key"]), "seq": letter["error"]["seq"], "n": letter["error"]["event"]}
         | {"at": letter["at"], "window": letter["window"]}
         for letter in letters
     ]
@@ -124,7 +127,9 @@ def _is_gapless(found: Sequence[tuple[int, int | None]]) -> bool:
 
 
 def _placed(shape: Shape, one: Mapping[str, Any]) -> bool:
-    return (one["at"], one["window"]) == (shape.micros_of(one["n"]), shape.window_of(one["n"]))
+    """Whether a result has its window and, to the millisecond that runners keep, its time."""
+    n, millis = one["n"], one["at"] // 1_000
+    return (millis, one["window"]) == (shape.placed_at(n) // 1_000, shape.window_of(n))
 
 
 def _in_flight(entry: Entry, kill: float) -> bool:

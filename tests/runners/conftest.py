@@ -18,8 +18,8 @@ from tests.runners.shape import Shape
 
 _ROWS: list[dict[str, Any]] = []
 _COLUMNS = (
-    *("row", "runs", "outputs", "dead_letters", "exact", "seq_gapless", "wrong_places", "requests"),
-    *("billed", "recovered", "discarded", "failed", "in_doubt", "repeats", "unexplained", "drift"),
+    *("row", "transform", "runs", "outputs", "dead_letters", "exact", "seq_gapless", "wrong_places", "requests"),
+    *("billed", "recovered", "discarded", "failed", "in_doubt", "replayed", "repeats", "unexplained", "drift"),
     *("open_bundles", "dropped", "s"),
 )
 _TABLE = Path(__file__).parents[2] / ".parts" / "runners.json"
@@ -40,12 +40,18 @@ def settle(request: pytest.FixtureRequest) -> Callable[[Round], Account]:
     def _settle(round_: Round) -> Account:
         account = round_.account()
         found = asdict(account)
-        name = request.node.name.removeprefix("test_").replace("every_event_comes_out_once_and_is_paid_once", "")
-        row = {"row": name.strip("[]"), "runs": round_.runs, "s": round(time.monotonic() - started), **found}
+        row = {"row": _row_of(request.node), "transform": round_.shape.transform, "runs": round_.runs, **found}
+        row["s"] = round(time.monotonic() - started)
         _ROWS.append(row | found.pop("classes"))
         return account
 
     return _settle
+
+
+def _row_of(test: Any) -> str:
+    """What the test does, and on which runner: Prism, where it names none."""
+    way = getattr(test, "callspec", None) and test.callspec.params.get("way")
+    return f"{way or 'Prism'}: {test.originalname.removeprefix('test_').replace('_', ' ')}"
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,72 +13,59 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindow, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_agents import AgentConfig, AgentContext
-from beam_agents.activation.dead_letter import DeadLetter
-from beam_agents.beam.claims import claims
+from beam_agents import DeadLetter
 from beam_agents.exporters.jsonl import event_to_json
-from beam_agents.model import RetryPolicy
 from beam_agents.proto import TraceEvent
-from beam_agents.providers import OpenAIClient
 from tests.runners.shape import Shape
 
-__all__ = ["Answer", "Endpoint", "ToEvent", "Write", "append", "config", "note_group"]
+__all__ = ["AtItsTime", "NoteBundles", "Write", "append", "note_group"]
 
 
-class Endpoint:
-    """Makes clients of the suite's endpoint that name their calls to it."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def __call__(self) -> OpenAIClient:
-        return OpenAIClient(base_url=self._url, api_key="none", model_id="suite-1", idempotency_key=True)
-
-
-def config(url: str, journal: str, shape: Shape) -> AgentConfig:
-    """The same for every run of one round, so that a second run goes on where the first ended."""
-    return AgentConfig(
-        provider=Endpoint(url),
-        decode=OpenAIClient.decode,
-        journal=journal,
-        namespace="runners",
-        max_in_flight=shape.max_in_flight,
-        activation_timeout_s=60,
-        retry_policy=RetryPolicy(6, 20, 200),
-        breaker_threshold=1_000,
-        on_error="raise" if shape.fails_once else "dead_letter",
-        commit="timer" if shape.timed else "bundle",
-    )
-
-
-class Answer:
-    """The agent: some calls one after another; counts in its key's state; refuses some events."""
-
-    def __init__(self, shape: Shape, folder: str) -> None:
-        self._shape = shape
-        self._folder = folder
-
-    async def __call__(self, ctx: AgentContext, n: int) -> Any:
-        shape = self._shape
-        _note_open_bundles(self._folder)
-        for call in range(shape.calls):
-            await ctx.complete(f"event {n} call {call}")
-        if shape.is_refused(n):
-            raise ValueError("refused on purpose")
-        if shape.fails_once and n == shape.total - 1 and _is_first(Path(self._folder).parent / "failed"):
-            raise RuntimeError("the last event fails once")
-        count = ctx.state = (ctx.state or 0) + 1
-        return {"key": ctx.entity_key.decode(), "seq": ctx.seq, "n": n, "count": count}
-
-
-class ToEvent(beam.DoFn):
-    """Number → `(key, number)` at its time."""
+class AtItsTime(beam.DoFn):
+    """Puts a number at its time."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
 
     def process(self, n: int) -> Iterator[Any]:
-        yield TimestampedValue((f"key-{n % self._shape.keys}", n), Timestamp(micros=self._shape.micros_of(n)))
+        yield TimestampedValue(n, Timestamp(micros=self._shape.micros_of(n)))
+
+
+class NoteBundles(beam.DoFn):
+    """Directly behind a step: notes how many of its bundles this process has open at once, at most."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def start_bundle(self) -> None:
+        if _open_bundles.begin():
+            append(self._folder, "bundles", {"open": _open_bundles.peak})
+
+    def process(self, value: Any) -> Iterator[Any]:
+        yield value
+
+    def finish_bundle(self) -> None:
+        _open_bundles.end()
+
+
+class _OpenBundles:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._now = self.peak = 0
+
+    def begin(self) -> bool:
+        """Whether there were never as many."""
+        with self._lock:
+            self._now += 1
+            is_new, self.peak = self._now > self.peak, max(self._now, self.peak)
+            return is_new
+
+    def end(self) -> None:
+        with self._lock:
+            self._now -= 1
+
+
+_open_bundles = _OpenBundles()
 
 
 class Write(beam.DoFn):
@@ -100,25 +88,6 @@ class Write(beam.DoFn):
 def note_group(folder: str, key: str, numbers: Iterable[int]) -> None:
     """What came on time to a window behind the agent."""
     append(folder, "groups", {"key": key, "numbers": list(numbers)})
-
-
-_peak = 0
-
-
-def _note_open_bundles(folder: str) -> None:
-    """Called on the loop's thread alone."""
-    global _peak
-    if claims.open_bundles > _peak:
-        _peak = claims.open_bundles
-        append(folder, "bundles", {"open": _peak})
-
-
-def _is_first(marker: Path) -> bool:
-    try:
-        marker.touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
 
 
 def append(folder: str, name: str, line: Any) -> None:

@@ -15,21 +15,20 @@ from tests.flink.processes import free_port, wait_until
 from tests.journals.servers import RedisServer
 from tests.runners.account import Account
 from tests.runners.hosts import hosts
+from tests.runners.promises import undisturbed
 from tests.runners.round import Round
 from tests.runners.servers import listens, prism_binary
 from tests.runners.shape import Shape
-from tests.runners.test_runners import undisturbed
 
 pytestmark = pytest.mark.services
 
 
-def test_prism_separate_hosts(
-    tmp_path: Path, begin: Callable[[Shape], Round], settle: Callable[[Round], Account]
-) -> None:
+def test_separate_hosts(tmp_path: Path, begin: Callable[[Shape], Round], settle: Callable[[Round], Account]) -> None:
     """Prism names itself `localhost` to its workers, so their host passes that port on to Prism's."""
     shape, redis, job, pool = Shape(), RedisServer(tmp_path), free_port(), free_port()
     round_ = begin(shape)
     redis.start()
+    redis.client.config_set("appendfsync", "everysec")
     try:
         with hosts() as found:
             endpoint = urlsplit(round_.url).port or 0
