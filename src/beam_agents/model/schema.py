@@ -112,7 +112,7 @@ def parse_output(decoded: DecodedResponse, output_schema: type[_M]) -> _M:
 
 
 def _is_plain(body: bytes) -> bool:
-    """Whether `body` is strict JSON for sure: one shallow object without others in it, a colon for each key that was kept.
+    """Whether `body` is strict JSON for sure: one shallow object without others in it, a colon for each key it kept.
 
     Each pair has a colon, so that a key that came twice leaves one over. Finding that out by the parser costs twice as
     much; what this cannot tell, such as a colon in a text, is left to it.
