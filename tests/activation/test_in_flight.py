@@ -90,14 +90,14 @@ def test_what_is_committed_comes_back_until_a_later_step_has_read_it():
         for _ in events:
             one.await_head(KEY, 10)
             one.committed(KEY)
-    assert (len(flights), len(proving), proving.is_unproven(KEY)) == (0, 1, True)
+    assert (len(flights), len(proving), proving.unproven) == (0, 1, {KEY})
     proving.read(KEY, Base(b"1", b"", 1))
     proving.sync(KEY, Base(b"1", b"", 1), events[1:])
     assert proving.head(KEY).position.seq == 1
     proving.committed(KEY)
     proving.committed(KEY)
     proving.read(KEY, Base(b"3", b"", 3))
-    assert (len(proving), ran) == (0, [0, 1, 2] * 2)
+    assert (len(proving), proving.unproven, ran) == (0, set(), [0, 1, 2] * 2)
 
 
 def test_the_head_is_running_until_its_outcome_is_there():

@@ -19,6 +19,7 @@ from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_agents.activation import AgentConfig
+from beam_agents.activation.durable import MOST_UNPROVEN
 from beam_agents.beam import ClaimLostError, RunAgent
 from beam_agents.beam.timed import TimedAgentDoFn
 from tests.beam import scripted
@@ -140,14 +141,14 @@ def test_a_bundle_that_fails_after_its_commits_pays_nothing_twice_even_without_a
     assert scripted.llm.call_count == 3
 
 
-def test_nothing_is_kept_of_commits_that_are_proven() -> None:
+def test_commits_are_not_kept_of_more_keys_than_it_needs() -> None:
     engine = engine_for(counting)
-    engine.elements(*[(b"k%d" % n, n, n) for n in range(20)])
+    count = MOST_UNPROVEN + 20
+    engine.elements(*[(b"k%d" % n, n, n) for n in range(count)])
     engine.settle()
     engine.elements()  # holds that were released fire between bundles
-    events = engine.dofn._events()
-    assert len(engine.main()) == 20
-    assert not any(events.is_unproven(b"k%d" % n) for n in range(20))
+    assert len(engine.main()) == count
+    assert not any(engine.dofn._events().needs_proof(b"k%d" % n) for n in range(count))
 
 
 def test_another_process_goes_on_from_the_state() -> None:

@@ -15,7 +15,10 @@ from beam_agents.activation.run import Outcome, failure_of
 from beam_agents.activation.staging import Scope
 from beam_agents.proto import AgentCell
 
-__all__ = ["Committed", "DurableEvents", "durable_events_for"]
+__all__ = ["MOST_UNPROVEN", "Committed", "DurableEvents", "durable_events_for"]
+
+MOST_UNPROVEN = 1_000
+"""Of how many keys commits are kept until the key has another event anyway."""
 
 _LOOK_AHEAD = 64
 _ROOM_S = 1.0
@@ -45,9 +48,9 @@ class DurableEvents:
         """The engine has read `cell`, in a later step than the one that wrote it."""
         self._flights.read(key, _base_of(cell))
 
-    def is_unproven(self, key: bytes) -> bool:
-        """Whether something of the key was committed that no later step has read."""
-        return self._flights.is_unproven(key)
+    def needs_proof(self, key: bytes) -> bool:
+        """Whether to read the cell: commits of the key are kept until then, and of too many others as well."""
+        return len(self._flights.unproven) > MOST_UNPROVEN and key in self._flights.unproven
 
     def add(self, cell: AgentCell, event: object, event_time_micros: int, deadline_ms: int = 0) -> None:
         """Queue `event`. Start it with `advance`."""

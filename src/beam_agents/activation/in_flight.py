@@ -72,6 +72,9 @@ class InFlight:
 
     With `keep_committed`, what is committed is kept until `read` proves that the engine's state holds it: the step that
     committed it may fail yet, and then its outcome is still here.
+
+    Attributes:
+        unproven: the keys of which something committed waits for the next `read`.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class InFlight:
         self._keep_committed = keep_committed
         self._work = LineWork(resources, self._run, _is_wanted, _on_broken)
         self._lanes: dict[bytes, _Lane] = {}
+        self.unproven: set[bytes] = set()
 
     def __len__(self) -> int:
         """Keys with something that is not known to be committed."""
@@ -98,12 +102,8 @@ class InFlight:
             lane.base, flight = lane.unproven.pop()
             lane.flights.appendleft(flight)
         lane.unproven.clear()
+        self.unproven.discard(key)
         self._drop_if_empty(lane)
-
-    def is_unproven(self, key: bytes) -> bool:
-        """Whether something of the key waits for the next `read`."""
-        lane = self._lanes.get(key)
-        return lane is not None and bool(lane.unproven)
 
     def sync(self, key: bytes, base: Base, waiting: Sequence[Waiting], *, wait_s: float = 0.0) -> bool:
         """Have everything of `waiting` under way that there is room for; whether the first one is.
@@ -117,6 +117,7 @@ class InFlight:
         lane = self._lanes.get(key)
         if lane is not None and not _continues(lane, base, waiting):
             lane.abandoned = True
+            self.unproven.discard(key)
             lane = None
         if lane is None:
             lane = self._lanes[key] = _Lane(key, base, base)
@@ -156,6 +157,7 @@ class InFlight:
         flight = lane.flights.popleft()
         if self._keep_committed:
             lane.unproven.append((lane.base, flight))
+            self.unproven.add(key)
         lane.base = lane.base.after(flight.outcome.result())
         self._drop_if_empty(lane)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 __all__ = ["Polling"]
 
-_GRID_MS = 20
 _LONGEST_MS = 1_000
 _SHARE = 4
 _UP, _DOWN = 1.15, 1.05
@@ -25,16 +24,20 @@ class Polling:
     each quarter of the time that it has waited, at most every second. So most activations cost one timer, and a
     long one costs few and is seen at most a quarter later. What it keeps is lost with the process; the timers
     are not, so a key may be looked at once too often after a restart.
+
+    Args:
+        grid_ms: timers are set to multiples of it. A coarse grid has an engine look at several keys at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, grid_ms: int = 20) -> None:
+        self._grid_ms = grid_ms
         self._watches: dict[bytes, _Watch] = {}
-        self._usual_ms = float(_GRID_MS)
+        self._usual_ms = float(grid_ms)
 
     def learn(self, took_ms: int) -> None:
         """An activation took so long. Three steps down weigh as much as one up: that finds the upper quartile."""
         factor = _UP if took_ms > self._usual_ms else 1 / _DOWN
-        self._usual_ms = min(max(self._usual_ms * factor, _GRID_MS), _LONGEST_MS)
+        self._usual_ms = min(max(self._usual_ms * factor, self._grid_ms), _LONGEST_MS)
 
     def begin(self, key: bytes, now_ms: int) -> int | None:
         """The time of the key's first timer, or `None` when one is set already."""
@@ -63,5 +66,5 @@ class Polling:
 
     def _after(self, now_ms: int, waited_ms: int) -> int:
         """On the grid, never sooner than a grid's step."""
-        interval_ms = max(self._usual_ms - waited_ms, waited_ms / _SHARE, _GRID_MS)
-        return -(-int(now_ms + min(interval_ms, _LONGEST_MS)) // _GRID_MS) * _GRID_MS
+        interval_ms = max(self._usual_ms - waited_ms, waited_ms / _SHARE, self._grid_ms)
+        return -(-int(now_ms + min(interval_ms, _LONGEST_MS)) // self._grid_ms) * self._grid_ms

@@ -39,6 +39,7 @@ _HOLD_SPEC = TimerSpec("hold", TimeDomain.REAL_TIME)
 _HOLD = beam.DoFn.TimerParam(_HOLD_SPEC)
 
 _WINDOW = GlobalWindow()
+_GRID_MS = 100
 _HELD_BACK_S = 0.5
 _STALLED_MARGIN_S = 10.0
 _MARGIN_MS = 60_000
@@ -98,8 +99,8 @@ class TimedAgentDoFn(beam.DoFn):  # type: ignore[misc]
 
     @on_timer(_HOLD_SPEC)  # type: ignore[untyped-decorator]
     def let_go(self, key: Any = beam.DoFn.KeyParam, cell: Any = _CELL) -> None:
-        """Called by Beam when a hold was released: the commit that released it is known to be kept."""
-        if self._events().is_unproven(key):
+        """Called by Beam when a hold was released: the commit that released it is in the key's state."""
+        if self._events().needs_proof(key):
             self._read(key, cell)
 
     def finish_bundle(self) -> None:
@@ -116,7 +117,7 @@ class TimedAgentDoFn(beam.DoFn):  # type: ignore[misc]
         return durable_events_for(self._agent, self._config, self._scope, self._step_id, keep_committed=True)
 
     def _polling(self) -> Polling:
-        return _pollings.setdefault(self._step_id, Polling())
+        return _pollings.setdefault(self._step_id, Polling(_GRID_MS))
 
     def _read(self, key: bytes, cell: Any) -> AgentCell:
         claims.take((self._step_id, key), self._bundle)
