@@ -58,7 +58,7 @@ test-pythons:  ## the unit tests on every supported Python that is on this machi
 
 .PHONY: prism
 prism: $(VENV)/installed-test $(PRISM)  ## every transform on every runner, Prism included; prints the table (14 minutes at most)
-	@timeout --kill-after=10 830 $(TESTS) -q tests/runners $(ARGS)
+	@timeout --kill-after=10 830 $(TESTS) -q -n 2 tests/runners $(ARGS)
 
 .PHONY: beam-versions
 beam-versions: $(VENV)/installed-test  ## what agents need of Beam, on the two newest versions

@@ -16,7 +16,6 @@ from tests.runners.account import Account
 from tests.runners.round import Round
 from tests.runners.shape import Shape
 
-_ROWS: list[dict[str, Any]] = []
 _COLUMNS = (
     *("row", "transform", "runs", "outputs", "dead_letters", "exact", "seq_gapless", "wrong_places", "requests"),
     *("billed", "recovered", "discarded", "failed", "in_doubt", "replayed", "repeats", "unexplained", "drift"),
@@ -42,7 +41,7 @@ def settle(request: pytest.FixtureRequest) -> Callable[[Round], Account]:
         found = asdict(account)
         row = {"row": _row_of(request.node), "transform": round_.shape.transform, "runs": round_.runs, **found}
         row["s"] = round(time.monotonic() - started)
-        _ROWS.append(row | found.pop("classes"))
+        request.node.user_properties.append(("row", row | found.pop("classes")))
         return account
 
     return _settle
@@ -56,11 +55,14 @@ def _row_of(test: Any) -> str:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the table, and keep it as JSON."""
-    if not _ROWS:
+    reports = [one for found in terminalreporter.stats.values() for one in found if getattr(one, "when", "") == "call"]
+    rows = [row for report in reports for name, row in report.user_properties if name == "row"]
+    if not rows:
         return
+    rows.sort(key=lambda row: (row["row"], row["transform"]))
     _TABLE.parent.mkdir(exist_ok=True)
-    _TABLE.write_text(json.dumps(_ROWS, indent=1))
-    cells = [list(_COLUMNS), *([str(row.get(column, 0)) for column in _COLUMNS] for row in _ROWS)]
+    _TABLE.write_text(json.dumps(rows, indent=1))
+    cells = [list(_COLUMNS), *([str(row.get(column, 0)) for column in _COLUMNS] for row in rows)]
     widths = [max(len(line[at]) for line in cells) for at in range(len(_COLUMNS))]
     terminalreporter.section("runners")
     for line in cells:
