@@ -18,7 +18,7 @@ from beam_agents.ports import Decode, DivergencePolicy, InDoubtPolicy, LLMClient
 
 __all__ = ["AgentConfig"]
 
-_RETRY_POLICY = RetryPolicy(max_attempts=4, base_ms=500, max_ms=30_000)
+_RETRY_POLICY = RetryPolicy(max_attempts=6, base_ms=500, max_ms=30_000)
 
 _CHOICES = {
     "on_error": ("dead_letter", "raise"),
