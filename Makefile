@@ -96,7 +96,7 @@ bench: $(VENV)/installed-bench  ## every benchmark beside its peers (6 minutes);
 	@PRISM="$(wildcard $(PRISM))" $(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: flink
-flink: .venv-flink/installed  ## agents on a real Flink cluster, faults included (Python 3.11, Java 17, redis-server; an hour)
+flink: .venv-flink/installed  ## agents on a real Flink cluster, faults included (Python 3.11, Java 17, redis-server; half an hour)
 	@.venv-flink/bin/python -m pytest -q tests/flink
 	@.venv-flink/bin/python -m tests.flink.page
 	@.venv-flink/bin/python -m tests.flink.proof --times 3 $(ARGS)
