@@ -54,12 +54,6 @@ class Claims:
             if holder is not None and holder() in (bundle, None):
                 del self._holders[name]
 
-    @property
-    def open_bundles(self) -> int:
-        """How many bundles have claims right now."""
-        with self._lock:
-            return len({id(bundle) for ref in self._holders.values() if (bundle := ref()) is not None})
-
 
 claims = Claims()
 """The claims of this process."""
