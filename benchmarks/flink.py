@@ -2,7 +2,8 @@
 
 Both do the same call for the same events on the same cluster, one after the other. Latency is from the moment that an
 event is due at Flink's source until it is read from its sink; both are sockets of this process. CPU is that of the
-TaskManagers and their Python workers for an event. Workers are warm before anything counts.
+TaskManagers and their Python workers for an event. Before anything counts the job has had its rate for a while, as the
+JVMs compile for half a minute.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _REPOSITORY = Path(__file__).parents[1]
 _JOB = Path(__file__).parent / "flink_job.py"
 _ENDPOINT = _REPOSITORY / "tests" / "flink" / "endpoint.py"
 _COLUMNS = (
-    *("way", "rate", "slow_one_in", "keys", "bundle_ms"),
+    *("way", "rate", "slow_one_in", "keys", "bundle_ms", "buffer_ms"),
     *("p50_ms", "p90_ms", "p99_ms", "per_s", "cpu_ms", "checkpoint_ms", "state_kb"),
 )
-_WARMING, _WARMING_RATE = 200, 40
+_FIRST, _FIRST_RATE = 200, 40
 _ENDED = ("FINISHED", "FAILED", "CANCELED")
 
 
@@ -47,8 +48,10 @@ class Case:
         rate: events a second.
         slow_one_in: one call in so many takes 5 s instead of 200 ms; 0 for none.
         keys: how many keys the events have.
-        seconds: for how long events are sent.
+        seconds: for how long events are sent that count.
+        warm_s: for how long events are sent before them.
         bundle_ms: `python.fn-execution.bundle.time`, for how long PyFlink gathers elements.
+        buffer_ms: `execution.buffer-timeout.interval`, for how long Flink gathers what goes to another task.
     """
 
     way: str
@@ -56,17 +59,20 @@ class Case:
     slow_one_in: int
     keys: int = 500
     seconds: int = 30
-    bundle_ms: int = 50
+    warm_s: int = 30
+    bundle_ms: int = 25
+    buffer_ms: int = 10
 
 
 @dataclass(slots=True)
 class _Traffic:
     """Sends numbered lines at a steady rate to the source, and takes the time at which each comes back.
 
-    The first ones warm the workers up: when all of them are back, those begin that count.
+    The first `warming` of them warm the job up: when all of them are back, those begin that count.
     """
 
     rate: int
+    warming: int
     events: int
     sent: dict[int, float] = field(default_factory=dict)
     seen: dict[int, float] = field(default_factory=dict)
@@ -76,10 +82,12 @@ class _Traffic:
         connection, _ = server.accept()
         with connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._send(connection, 0, _WARMING, _WARMING_RATE)
-            wait_until(lambda: len(self.seen) == _WARMING, 180, "the workers to be warm")
+            self._send(connection, 0, _FIRST, _FIRST_RATE)
+            wait_until(lambda: len(self.seen) == _FIRST, 180, "the workers to answer")
+            self._send(connection, _FIRST, self.warming, self.rate)
+            wait_until(lambda: len(self.seen) == self.warming, 180, "the job to be warm")
             self.warm.set()
-            self._send(connection, _WARMING, _WARMING + self.events, self.rate)
+            self._send(connection, self.warming, self.warming + self.events, self.rate)
 
     def _send(self, connection: socket.socket, first: int, end: int, rate: int) -> None:
         begin = time.monotonic()
@@ -142,7 +150,8 @@ class _CpuMeter:
 def measure(cluster: FlinkCluster, root: Path, case: Case) -> dict[str, Any]:
     """Run one job to its end."""
     root.mkdir(parents=True)
-    port, traffic = free_port(), _Traffic(case.rate, case.rate * case.seconds)
+    port = free_port()
+    traffic = _Traffic(case.rate, _FIRST + case.rate * case.warm_s, case.rate * case.seconds)
     command = [str(cluster.settings.python), str(_ENDPOINT), str(port), "latency", "0", str(case.slow_one_in)]
     endpoint = start("endpoint", command, log=root / "endpoint.log", limit_s=600)
     source, sink = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
@@ -167,9 +176,12 @@ def _submitted(
         "keys": case.keys,
     }
     arguments = [text for name, value in given.items() for text in (f"--{name}", str(value))]
-    options = [f"-Dpython.fn-execution.bundle.time={case.bundle_ms}"]
+    options = [
+        f"-Dpython.fn-execution.bundle.time={case.bundle_ms}",
+        f"-Dexecution.buffer-timeout.interval={case.buffer_ms}ms",
+    ]
     job = cluster.submit(_JOB, arguments, files=[_REPOSITORY / "src"], options=options)
-    wait_until(traffic.warm.is_set, 240, "the workers to be warm")
+    wait_until(traffic.warm.is_set, 240 + case.warm_s, "the workers to be warm")
     with _CpuMeter(cluster) as cpu:
         wait_until(lambda: cluster.job_state(job) in _ENDED, case.seconds + 240, f"the end of {case}")
     if cluster.job_state(job) != "FINISHED":
@@ -185,12 +197,13 @@ def _submitted(
 
 
 def _figures(traffic: _Traffic) -> dict[str, Any]:
-    missing = _WARMING + traffic.events - len(traffic.seen)
+    end = traffic.warming + traffic.events
+    missing = end - len(traffic.seen)
     if missing:
         raise RuntimeError(f"{missing} of {traffic.events} events did not come out")
-    timed = range(_WARMING, _WARMING + traffic.events)
+    timed = range(traffic.warming, end)
     took = sorted((traffic.seen[n] - traffic.sent[n]) * 1000 for n in timed)
-    seconds = max(traffic.seen.values()) - traffic.sent[_WARMING]
+    seconds = max(traffic.seen.values()) - traffic.sent[traffic.warming]
     quantiles = {f"p{share}_ms": round(took[len(took) * share // 100]) for share in (50, 90, 99)}
     return {"events": traffic.events, **quantiles, "per_s": round(traffic.events / seconds, 1)}
 
@@ -202,18 +215,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--slow-one-in", type=int, nargs="+", default=[97, 0])
     parser.add_argument("--ways", nargs="+", default=["async", "agent"])
     parser.add_argument("--keys", type=int, nargs="+", default=[500])
-    parser.add_argument("--bundle-ms", type=int, nargs="+", default=[50])
+    parser.add_argument("--bundle-ms", type=int, nargs="+", default=[25])
+    parser.add_argument("--buffer-ms", type=int, nargs="+", default=[10])
     parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--warm", type=int, default=30)
     parser.add_argument("--python", type=Path, default=Path(".venv-flink/bin/python"))
     parser.add_argument("--root", type=Path, default=Path(".cache/flink-latency"))
     parser.add_argument("--json", type=Path, default=Path(".cache/flink-latency.json"))
     given = parser.parse_args(arguments)
     cases = [
-        Case(way, rate, slow, keys, given.seconds, bundle_ms)
+        Case(way, rate, slow, keys, given.seconds, given.warm, bundle_ms, buffer_ms)
         for slow in given.slow_one_in
         for rate in given.rates
         for keys in given.keys
         for bundle_ms in given.bundle_ms
+        for buffer_ms in given.buffer_ms
         for way in given.ways
     ]
     shutil.rmtree(given.root, ignore_errors=True)

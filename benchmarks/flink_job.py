@@ -59,8 +59,7 @@ def by_agent(lines: DataStream, given: argparse.Namespace) -> DataStream:
         return f"{line}\n"
 
     config = AgentConfig("openai:any", base_url=given.endpoint, api_key_env="PROOF_KEY", max_in_flight=_CAPACITY)
-    keyed = lines.key_by(lambda line: str(int(line) % keys), key_type=Types.STRING())
-    return run_agent(keyed, agent, config).main
+    return run_agent(lines, agent, config, key_by=lambda line: str(int(line) % keys)).main
 
 
 def main() -> None:

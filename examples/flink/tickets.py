@@ -77,9 +77,8 @@ def main() -> None:
 
     env = StreamExecutionEnvironment.get_execution_environment()
     env.enable_checkpointing(2_000)
-    keyed = tickets(env, given.count, given.per_second).key_by(customer_of, key_type=Types.STRING())
     config = AgentConfig(given.model, base_url=given.base_url, journal=given.journal, namespace="tickets")
-    streams = run_agent(keyed, sort_ticket, config)
+    streams = run_agent(tickets(env, given.count, given.per_second), sort_ticket, config, key_by=customer_of)
     write(streams.main, f"{given.out}/sorted")
     write(streams.errors, f"{given.out}/dead-letters")
     env.execute("tickets")

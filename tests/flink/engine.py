@@ -136,8 +136,8 @@ class _Map:
     def get(self, key: Any) -> bytes | None:
         return self._entries().get(key)
 
-    def keys(self) -> list[Any]:
-        return list(self._entries())
+    def items(self) -> list[tuple[Any, bytes]]:
+        return list(self._entries().items())
 
     def put(self, key: Any, value: bytes) -> None:
         self._entries()[key] = value

@@ -99,11 +99,11 @@ def job_manager(run: Run) -> None:
 
 
 def rescale(run: Run) -> None:
-    """Stopped with a savepoint, started again from it with twice the parallelism."""
+    """Stopped with a savepoint, started again from it with twice the parallelism and keys given otherwise."""
     run.submit()
     run.await_calls(0.3)
     savepoint = run.cluster.stop_with_savepoint(run.job)
-    run.submit(options=["-s", savepoint], parallelism=run.shape.parallelism * 2)
+    run.submit(options=["-s", savepoint], parallelism=run.shape.parallelism * 2, keyed_otherwise=True)
 
 
 def journal_restarted(run: Run) -> None:

@@ -77,9 +77,17 @@ class Run:
                 group.stop()
 
     def submit(
-        self, *, options: Sequence[str] = (), further: Sequence[str] = (), parallelism: int | None = None
+        self,
+        *,
+        options: Sequence[str] = (),
+        further: Sequence[str] = (),
+        parallelism: int | None = None,
+        keyed_otherwise: bool = False,
     ) -> None:
-        """`flink run -d` of the job; call it again with `-s` to go on from a savepoint or checkpoint."""
+        """`flink run -d` of the job; call it again with `-s` to go on from a savepoint or checkpoint.
+
+        Jobs of even seeds give `run_agent` its keys with `key_by=`, those of odd ones a keyed stream.
+        """
         shape = self.shape
         arguments = {
             "endpoint": f"http://127.0.0.1:{self._endpoint_port}/v1",
@@ -89,6 +97,7 @@ class Run:
             "rate": shape.rate,
             "keys": shape.keys,
             "parallelism": parallelism or shape.parallelism,
+            "keys-from": "call" if (self.seed[-1] in "02468") != keyed_otherwise else "stream",
         }
         given = [text for name, value in arguments.items() for text in (f"--{name}", str(value))]
         self.job = self.cluster.submit(_JOB, [*given, *further], files=[_REPOSITORY / "src"], options=options)

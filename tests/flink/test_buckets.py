@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from pyflink.datastream import TimeDomain
 
-from beam_agents.flink.buckets import BUCKETS, Bucketing, bucket_of
+from beam_agents.flink.buckets import BUCKETS, Bucketing, KeyedBucketing, bucket_of
 from tests.flink.engine import Engine
 
 
@@ -21,13 +22,19 @@ def rows_of(bucketing, key, value):
 
 
 def test_a_key_stays_in_its_bucket_because_its_state_lies_there():
-    assert [bucket_of(key) for key in (b"anna", b"ben", b"")] == [183, 225, 0]
+    assert [bucket_of(key) for key in (b"anna", b"ben", b"")] == [55, 33, 0]
     assert {bucket_of(b"%d" % n) for n in range(10_000)} == set(range(BUCKETS))
 
 
-def test_the_first_event_of_a_process_wakes_every_bucket():
-    bucketing = Bucketing()
-    first = rows_of(bucketing, "anna", {"n": 1})
-    assert first[0] == (183, b"anna", b'j{"n":1}')
+@pytest.mark.parametrize("bucketing", [KeyedBucketing(), Bucketing(lambda event: event["by"])], ids=["keyed", "key_by"])
+def test_the_first_event_of_a_process_wakes_every_bucket(bucketing):
+    first = rows_of(bucketing, "anna", {"by": "anna"})
+    assert first[0] == (55, b"anna", b'j{"by":"anna"}')
     assert first[1:] == [(bucket, None, None) for bucket in range(BUCKETS)]
-    assert rows_of(bucketing, "ben", "text") == [(225, b"ben", b'j"text"')]
+    assert rows_of(bucketing, "ben", {"by": "ben"}) == [(33, b"ben", b'j{"by":"ben"}')]
+
+
+@pytest.mark.parametrize("bucketing", [KeyedBucketing(), Bucketing(int)], ids=["keyed", "key_by"])
+def test_a_key_is_text_or_bytes(bucketing):
+    with pytest.raises(TypeError, match="keys must be str or bytes, not int"):
+        rows_of(bucketing, 7, "7")

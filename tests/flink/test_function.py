@@ -15,10 +15,10 @@ from pyflink.datastream.state import StateTtlConfig
 from beam_agents.activation import AgentConfig, DeadLetter
 from beam_agents.activation.cell import read_cell
 from beam_agents.errors import JournalOpenError
-from beam_agents.flink.buckets import Bucketing, bucket_of
+from beam_agents.flink.buckets import KeyedBucketing, bucket_of
 from beam_agents.flink.function import AgentFunction, Step
 from beam_agents.flink.outputs import to_text
-from beam_agents.flink.side_outputs import MAIN, TRACE
+from beam_agents.flink.streams import time_to_live
 from beam_agents.flink.types import BYTES
 from beam_agents.proto import TraceEvent
 from beam_agents.testing import FakeLLM, match_any, respond_with
@@ -35,8 +35,8 @@ def decode(data):
 def engine_for(agent, **given):
     model = FakeLLM([(match_any(), respond_with(b"answer"))])
     config = AgentConfig(provider=lambda: model, decode=decode, **given)
-    function = AgentFunction(agent, config, Step("test", "test", to_text))
-    return Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME, before=Bucketing()).open(), model
+    function = AgentFunction(agent, config, Step("test", "test", to_text, time_to_live(config, None)))
+    return Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME, before=KeyedBucketing()).open(), model
 
 
 def restored(engine, timers=None):
@@ -48,30 +48,36 @@ def restored(engine, timers=None):
         engine.event_time,
         engine.processing_time,
         now_ms=engine.now_ms,
-        before=Bucketing(),
+        before=KeyedBucketing(),
         maps={name: dict(entries) for name, entries in engine.maps.items()},
         timers={domain: set(held) for domain, held in timers.items()},
     ).open()
 
 
+def cells(engine, name):
+    return {key: read_cell(data) for key, data in engine.held(f"beam_agents.{name}").items()}
+
+
 def queued(engine):
-    return {key: read_cell(data) for key, data in engine.held("beam_agents.waiting").items()}
+    return {key: cell for key, cell in cells(engine, "waiting").items() if cell.queue}
 
 
 def idle(engine):
-    return {key: read_cell(data) for key, data in engine.held("beam_agents.cells").items()}
+    """Of all keys without events, wherever they lie."""
+    resting = {key: cell for key, cell in cells(engine, "waiting").items() if not cell.queue}
+    return cells(engine, "cells") | resting
 
 
 def values(rows):
-    return [(row[3], json.loads(row[1])) for row in rows if row[0] == MAIN]
+    return [(row[4], json.loads(row[1])) for row in rows if row[0]]
 
 
 def traces_of(rows):
-    return [TraceEvent.FromString(row[2]) for row in rows if row[0] == TRACE]
+    return [TraceEvent.FromString(data) for row in rows for data in row[2] or ()]
 
 
 def letters_of(rows):
-    return [DeadLetter.from_json(json.loads(row[2])) for row in rows if row[0] not in (MAIN, TRACE)]
+    return [DeadLetter.from_json(json.loads(row[3])) for row in rows if row[3] is not None]
 
 
 def settled(engine):
@@ -110,7 +116,7 @@ def test_the_event_is_durable_before_its_call_ends():
     assert engine.counters["queued_keys"] == 1
     go.set()
     assert [(one.seq, one.event_time_micros, one.event) for one in cell.queue] == [(0, 7000, b'j{"a":1}')]
-    assert [row[3] for row in settled(engine)] == [7]
+    assert [row[4] for row in settled(engine)] == [7]
 
 
 def test_state_output_and_traces_change_in_one_step():
@@ -150,6 +156,32 @@ def test_what_is_missing_after_a_restart_is_started_again():
     lost = values(engine.element("k", "e1", 2))
     again = restored(engine)
     assert first + lost + values(settled(again)) == [(1, ["e0", 0, 1, "answer"]), (2, ["e1", 1, 2, "answer"])]
+
+
+def test_cells_of_idle_keys_are_moved_out_of_the_way_by_the_guard():
+    engine, _ = engine_for(counting)
+    early = engine.element("k", "e0", 1) + settled(engine)
+    assert (list(cells(engine, "waiting")), cells(engine, "cells")) == ([b"k"], {})
+    engine.advance(40_000)
+    assert (cells(engine, "waiting"), list(cells(engine, "cells"))) == ({}, [b"k"])
+    late = engine.element("k", "e1", 2) + settled(engine)
+    assert [told[1:3] for _, told in values(early + late)] == [[0, 1], [1, 2]]
+
+
+def test_cells_with_a_time_to_live_are_moved_at_once():
+    engine, _ = engine_for(counting, state_ttl_s=60)
+    engine.element("k", "e0", 1)
+    settled(engine)
+    assert (cells(engine, "waiting"), list(cells(engine, "cells"))) == ({}, [b"k"])
+
+
+def test_an_idle_key_whose_cell_was_not_moved_goes_on_after_a_restart_and_runs_nothing_again():
+    engine, model = engine_for(counting)
+    early = engine.element("k", "e0", 1) + settled(engine)
+    again = restored(engine)
+    late = again.element("other", "e", 2) + settled(again) + again.element("k", "e1", 3) + settled(again)
+    assert [told[:3] for _, told in values(early + late)] == [["e0", 0, 1], ["e", 0, 1], ["e1", 1, 2]]
+    assert model.call_count == 3
 
 
 def gated():
@@ -307,5 +339,5 @@ def test_a_key_that_waits_long_costs_few_timers():
 
 def test_other_keys_are_refused_with_advice():
     engine, _ = engine_for(counting)
-    with pytest.raises(TypeError, match=r"keys must be str or bytes, not int: use key_by"):
+    with pytest.raises(TypeError, match="keys must be str or bytes, not int: make them text"):
         engine.element(3, "e", 1)

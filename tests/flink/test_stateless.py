@@ -17,8 +17,6 @@ from beam_agents.testing import FakeLLM, match_any, respond_with
 from beam_agents.values import DecodedResponse, TokenUsage
 from tests.flink.engine import Engine, Runtime
 
-MAIN, TRACE, ERROR = 0, 1, 2
-
 
 def decode(data):
     return DecodedResponse(TokenUsage(3, 4, 7), data.decode())
@@ -30,22 +28,19 @@ def asking(to_request=str, **given):
     return Ask(Completion(to_request, lambda element, result: f"{element}: {result.text}"), config), config
 
 
-def kinds(rows):
-    return [row[0] for row in rows]
-
-
 def letter_of(rows):
     (row,) = rows
-    assert row[0] == ERROR
-    return DeadLetter.from_json(json.loads(row[2]))
+    assert (row[0], row[2]) == (False, None)
+    return DeadLetter.from_json(json.loads(row[3]))
 
 
 def test_an_answer_comes_with_its_traces():
     ask, _ = asking()
-    rows = asyncio.run(ask.async_invoke("one"))
-    assert kinds(rows) == [MAIN, TRACE, TRACE]
-    assert rows[0][1] == "one: answer"
-    assert TraceEvent.FromString(rows[2][2]).event_type == TraceEvent.LLM_CALL
+    (row,) = asyncio.run(ask.async_invoke("one"))
+    has_output, output, traces, letter = row
+    assert (has_output, output, letter) == (True, "one: answer", None)
+    kinds = [TraceEvent.FromString(data).event_type for data in traces]
+    assert kinds == [TraceEvent.ACTIVATION, TraceEvent.LLM_CALL]
 
 
 def test_an_element_that_cannot_be_asked_for_is_a_dead_letter():
@@ -69,7 +64,8 @@ def test_waiting_for_a_slot_has_a_deadline_too_and_sends_nothing():
     letter = letter_of(asyncio.run(ask.async_invoke("one")))
     resources.loop.run(resources.slots.__aexit__(), 10)
     assert (letter.error_type, letter.attempts) == ("ActivationTimeout", 0)
-    assert kinds(asyncio.run(ask.async_invoke("one")))[0] == MAIN
+    (row,) = asyncio.run(ask.async_invoke("one"))
+    assert row[1] == "one: answer"
 
 
 def test_flinks_own_timeout_gives_a_dead_letter_and_comes_after_both_deadlines():

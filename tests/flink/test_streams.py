@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyflink.common import Time
+from pyflink.datastream import KeyedStream
 from pyflink.datastream.state import StateTtlConfig
 
 from beam_agents.activation import AgentConfig
@@ -38,7 +39,7 @@ def graphs():
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("way", ["run_agent", "complete"])
+@pytest.mark.parametrize("way", ["run_agent", "key_by", "complete"])
 def test_no_output_is_pickled_by_accident(graphs, way):
     main, traces, errors = graphs[way]["streams"]
     assert (main, errors) == (TEXT, TEXT)
@@ -51,9 +52,9 @@ def test_a_declared_type_is_that_of_main(graphs):
     assert graphs["declared"]["streams"][0] == "Long"
 
 
-def test_traces_are_a_stage_of_the_job_only_where_they_are_asked_for(graphs):
-    without, asked = graphs["stages"]
-    assert asked == without + 2  # the stage and its sink
+def test_side_outputs_are_stages_of_the_job_only_where_they_are_asked_for(graphs):
+    without, *asked = graphs["stages"]
+    assert asked == [without + 2, without + 2]  # the stage and its sink
 
 
 def test_the_configured_time_to_live_is_flinks():
@@ -64,8 +65,14 @@ def test_the_configured_time_to_live_is_flinks():
 
 
 def test_a_stream_without_keys_is_refused_with_advice():
-    async def agent(ctx, event):
-        return event
-
-    with pytest.raises(TypeError, match="needs a keyed stream, not a list: call key_by first"):
+    with pytest.raises(TypeError, match="needs a keyed stream, not a list: pass key_by=, or call key_by on the stream"):
         run_agent([], agent, config())
+
+
+def test_a_stream_with_keys_twice_is_refused():
+    with pytest.raises(TypeError, match="a keyed stream and key_by=: leave one of them out"):
+        run_agent(KeyedStream.__new__(KeyedStream), agent, config(), key_by=str)
+
+
+async def agent(ctx, event):
+    return event

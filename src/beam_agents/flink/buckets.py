@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from zlib import crc32
 
 from pyflink.common import Row, TypeInformation, Types
-from pyflink.datastream import DataStream, KeyedProcessFunction, KeyedStream
+from pyflink.datastream import DataStream, KeyedProcessFunction, KeyedStream, ProcessFunction
 
 from beam_agents.activation.events import encode_event
 from beam_agents.flink.types import BYTES
 
-__all__ = ["BUCKETS", "Bucketing", "bucket_of", "in_buckets", "require_key"]
+__all__ = ["BUCKETS", "Bucketing", "KeyOf", "KeyedBucketing", "bucket_of", "in_buckets", "require_key"]
 
-BUCKETS = 256
+BUCKETS = 64
+
+KeyOf = Callable[[Any], str | bytes]
 
 
 def bucket_of(key: bytes) -> int:
@@ -22,9 +24,17 @@ def bucket_of(key: bytes) -> int:
     return crc32(key) % BUCKETS
 
 
-def in_buckets(keyed_stream: KeyedStream, name: str, uid: str) -> KeyedStream:
-    """Rows of bucket, key and encoded event, keyed by bucket; the order of a key's events stays."""
-    rows: DataStream = keyed_stream.process(Bucketing(), output_type=_row()).name(f"keys of {name}").uid(f"{uid}.keys")
+def in_buckets(stream: DataStream, key_of: KeyOf | None, name: str, uid: str) -> KeyedStream:
+    """Rows of bucket, key and encoded event, keyed by bucket; the order of a key's events stays.
+
+    Args:
+        stream: the events, keyed by Flink unless there is `key_of`.
+        key_of: the key of an event. One exchange and one stage in Python fewer than a keyed stream.
+        name: that of the step.
+        uid: that of the step.
+    """
+    bucketing = KeyedBucketing() if key_of is None else Bucketing(key_of)
+    rows: DataStream = stream.process(bucketing, output_type=_row()).name(f"keys of {name}").uid(f"{uid}.keys")
     return rows.key_by(_bucket, key_type=Types.INT())
 
 
@@ -34,10 +44,10 @@ def require_key(key: object) -> bytes:
         return key.encode()
     if isinstance(key, bytes):
         return key
-    raise TypeError(f"keys must be str or bytes, not {type(key).__name__}: use key_by(..., key_type=Types.STRING())")
+    raise TypeError(f"keys must be str or bytes, not {type(key).__name__}: make them text where the stream is keyed")
 
 
-class Bucketing(KeyedProcessFunction):  # type: ignore[misc]
+class _Rows:
     """Puts each event behind its bucket and key, and wakes every bucket with the first event of a process.
 
     A row without an event wakes its bucket. So every bucket has its timers soon after a job has begun, and all of
@@ -47,13 +57,35 @@ class Bucketing(KeyedProcessFunction):  # type: ignore[misc]
     def __init__(self) -> None:
         self._are_awake = False
 
-    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Row]:
-        """Called by Flink."""
-        key = require_key(ctx.get_current_key())
-        yield Row(bucket_of(key), key, encode_event(value))
+    def of(self, key: bytes, event: Any) -> Iterable[Row]:
+        yield Row(bucket_of(key), key, encode_event(event))
         if not self._are_awake:
             self._are_awake = True
             yield from (Row(bucket, None, None) for bucket in range(BUCKETS))
+
+
+class Bucketing(ProcessFunction):  # type: ignore[misc]
+    """The rows of events of a stream without keys."""
+
+    def __init__(self, key_of: KeyOf) -> None:
+        self._key_of = key_of
+        self._rows = _Rows()
+
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Row]:
+        """Called by Flink."""
+        del ctx
+        return self._rows.of(require_key(self._key_of(value)), value)
+
+
+class KeyedBucketing(KeyedProcessFunction):  # type: ignore[misc]
+    """The rows of events of a stream that has keys."""
+
+    def __init__(self) -> None:
+        self._rows = _Rows()
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Row]:
+        """Called by Flink."""
+        return self._rows.of(require_key(ctx.get_current_key()), value)
 
 
 def _row() -> TypeInformation:

@@ -53,9 +53,16 @@ class Step:
 
 @dataclass(slots=True)
 class _Bucket:
-    """What this process knows of a bucket: the keys with events, and when the earliest of them is looked at."""
+    """What this process knows of a bucket.
+
+    Attributes:
+        waiting: the keys with events.
+        resting: keys without events whose cell is still among those with events.
+        next_ms: when the earliest of those with events is looked at.
+    """
 
     waiting: set[bytes]
+    resting: set[bytes]
     next_ms: int | None = None
 
 
@@ -102,7 +109,7 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         bucket = self._touched(number, timers)
         if event is None:
             return ()
-        cell = read_cell(self._waiting.get(key) if key in bucket.waiting else self._idle.get(key))
+        cell = read_cell((self._waiting if key in bucket.waiting or key in bucket.resting else self._idle).get(key))
         self._events.add(cell, decode_event(event), _to_micros(ctx.timestamp()))
         outputs = self._emitted(self._events.advance(key, cell))
         self._store(bucket, key, cell)
@@ -119,6 +126,7 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
             return self._at_end(bucket, timestamp)
         if is_guard(timestamp):
             set_guards(timers, timestamp)
+            self._let_rest(bucket)
         if bucket.next_ms is None or timestamp < bucket.next_ms:
             return ()
         bucket.next_ms = None
@@ -133,7 +141,9 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         bucket = self._buckets.get(number)
         if bucket is not None:
             return bucket
-        bucket = self._buckets[number] = _Bucket(set(self._waiting.keys()))
+        bucket = self._buckets[number] = _Bucket(set(), set())
+        for key, stored in self._waiting.items():
+            (bucket.waiting if read_cell(stored).queue else bucket.resting).add(key)
         timers.register_event_time_timer(_START_AT_END_MS)
         timers.register_event_time_timer(_COMMIT_AT_END_MS)
         set_guards(timers)
@@ -178,16 +188,24 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def _store(self, bucket: _Bucket, key: bytes, cell: AgentCell) -> None:
         self._metrics.held(len(cell.queue))
-        stored = write_cell(cell)
+        self._waiting.put(key, write_cell(cell))
         if cell.queue:
-            self._waiting.put(key, stored)
             bucket.waiting.add(key)
+            bucket.resting.discard(key)
             return
-        self._idle.put(key, stored)
         if key in bucket.waiting:
-            self._waiting.remove(key)
             bucket.waiting.remove(key)
             self._polling.end(key)
+        bucket.resting.add(key)
+        if self._step.ttl is not None:
+            self._let_rest(bucket)
+
+    def _let_rest(self, bucket: _Bucket) -> None:
+        """Move the cells of keys without events. Not at once, as each state that a bundle changes costs a request."""
+        for key in bucket.resting:
+            self._idle.put(key, self._waiting.get(key))
+            self._waiting.remove(key)
+        bucket.resting.clear()
 
     def _set_timer(self, bucket: _Bucket, due_ms: int, timers: TimerService) -> None:
         if bucket.next_ms is None or due_ms < bucket.next_ms:

@@ -14,27 +14,28 @@ from pyflink.datastream import DataStream, OutputTag, ProcessFunction
 from beam_agents.activation import DeadLetter, Outcome
 from beam_agents.flink.types import BYTES
 
-__all__ = ["MAIN", "TRACE", "AgentStreams", "Parting", "Tags", "letter_row", "row_type", "rows_of"]
-
-MAIN, TRACE, _ERROR = 0, 1, 2
+__all__ = ["AgentStreams", "Parting", "Tags", "letter_row", "row_type", "rows_of"]
 
 
 def row_type(output: TypeInformation, *further: TypeInformation) -> TypeInformation:
-    """Of what leaves an operator of agents: kind, output, data of a trace or dead letter, and what comes after."""
-    return Types.ROW([Types.INT(), output, BYTES(), *further])
+    """Of what leaves an operator of agents: whether there is an output, it, traces, a dead letter, and what follows."""
+    return Types.ROW([Types.BOOLEAN(), output, Types.LIST(BYTES()), Types.STRING(), *further])
 
 
 def rows_of(outcome: Outcome, *further: Any) -> list[Row]:
-    """What an activation came to."""
+    """What an activation came to. Everything in one row where it can be: each costs much on its way."""
     if outcome.dead_letter is not None:
         return [letter_row(outcome.dead_letter, *further)]
-    traces = [Row(TRACE, None, data, *further) for data in outcome.traces]
-    return [*(Row(MAIN, output, None, *further) for output in outcome.outputs), *traces]
+    traces = list(outcome.traces)
+    if not outcome.outputs:
+        return [Row(False, None, traces, None, *further)]
+    first, *others = outcome.outputs
+    return [Row(True, first, traces, None, *further), *(Row(True, one, None, None, *further) for one in others)]
 
 
 def letter_row(letter: DeadLetter, *further: Any) -> Row:
     """A dead letter."""
-    return Row(_ERROR, None, orjson.dumps(letter.to_json()), *further)
+    return Row(False, None, None, orjson.dumps(letter.to_json()).decode(), *further)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,34 +57,39 @@ class Parting(ProcessFunction):  # type: ignore[misc]
     def __init__(self, tags: Tags) -> None:
         self._tags = tags
 
-    def process_element(self, value: Row, ctx: ProcessFunction.Context) -> list[Any]:
+    def process_element(self, value: Row, ctx: ProcessFunction.Context) -> Iterator[Any]:
         """Called by Flink."""
         del ctx
-        kind, output, data = value[0], value[1], value[2]
-        if kind == MAIN:
-            return [output]
-        return [(self._tags.traces, data) if kind == TRACE else (self._tags.errors, data.decode())]
+        has_output, output, traces, letter = value[0], value[1], value[2], value[3]
+        if has_output:
+            yield output
+        for data in traces or ():
+            yield self._tags.traces, data
+        if letter is not None:
+            yield self._tags.errors, letter
 
 
 class AgentStreams:
     """What agents over a stream put out.
 
+    `errors` and `traces` are stages of their own in Python, and in the job only if they are asked for.
+
     Attributes:
         main: what the agents emitted, at the times of their events.
-        errors: a dead letter for each activation that failed, as JSON text for `DeadLetter.from_json`.
     """
 
     def __init__(self, main: DataStream, tags: Tags) -> None:
         self.main = main
-        self.errors: DataStream = main.get_side_output(tags.errors)
         self._tags = tags
 
     @cached_property
-    def traces(self) -> DataStream:
-        """The bytes of a `TraceEvent` for each activation and for each call of a committed activation.
+    def errors(self) -> DataStream:
+        """A dead letter for each activation that failed, as JSON text for `DeadLetter.from_json`."""
+        return self.main.get_side_output(self._tags.errors)
 
-        In the job only if it is asked for: it is a stage of its own in Python.
-        """
+    @cached_property
+    def traces(self) -> DataStream:
+        """The bytes of a `TraceEvent` for each activation and for each call of a committed activation."""
         return self.main.get_side_output(self._tags.traces)
 
     def __iter__(self) -> Iterator[DataStream]:

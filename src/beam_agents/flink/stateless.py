@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -32,7 +32,7 @@ from beam_agents.activation.run import failure_of, refused
 from beam_agents.errors import ActivationTimeout
 from beam_agents.flink.metrics import AgentMetrics
 from beam_agents.flink.outputs import converting, to_text, unchanged
-from beam_agents.flink.side_outputs import MAIN, TRACE, AgentStreams, Parting, Tags, letter_row, row_type, rows_of
+from beam_agents.flink.side_outputs import AgentStreams, Parting, Tags, letter_row, row_type, rows_of
 from beam_agents.model import FacadeResult
 from beam_agents.proto import TraceEvent
 
@@ -141,17 +141,16 @@ class CountedParting(Parting):
         self._resources = resources_for(self._config)
         self._metrics = AgentMetrics(runtime_context)
 
-    def process_element(self, value: Row, ctx: ProcessFunction.Context) -> list[Any]:
+    def process_element(self, value: Row, ctx: ProcessFunction.Context) -> Iterator[Any]:
         """Called by Flink."""
-        kind, data = value[0], value[2]
-        if kind != MAIN:
-            measures = Measures()
-            if kind == TRACE:
-                measures.add_committed((TraceEvent.FromString(data),))
-            else:
-                measures.add_dead_letter(DeadLetter.from_json(orjson.loads(data)))
-            self._metrics.record(measures, self._resources)
-            self._metrics.tell()
+        traces, letter = value[2], value[3]
+        measures = Measures()
+        if traces:
+            measures.add_committed(map(TraceEvent.FromString, traces))
+        if letter is not None:
+            measures.add_dead_letter(DeadLetter.from_json(orjson.loads(letter)))
+        self._metrics.record(measures, self._resources)
+        self._metrics.tell()
         return super().process_element(value, ctx)
 
 

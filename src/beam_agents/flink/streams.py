@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pyflink.common import Duration, Row, Time, TypeInformation, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
-from pyflink.datastream import KeyedStream
+from pyflink.datastream import DataStream, KeyedStream
 from pyflink.datastream.state import StateTtlConfig
 
 from beam_agents.activation import Agent, AgentConfig, require_agent
 from beam_agents.activation.agent import agent_name
 from beam_agents.activation.preflight import warn_of_schemas
-from beam_agents.flink.buckets import in_buckets
+from beam_agents.flink.buckets import KeyOf, in_buckets
 from beam_agents.flink.function import AgentFunction, Step
 from beam_agents.flink.outputs import to_text, unchanged
 from beam_agents.flink.side_outputs import AgentStreams, Parting, Tags, row_type
@@ -19,10 +19,11 @@ __all__ = ["run_agent", "time_to_live"]
 
 
 def run_agent(
-    keyed_stream: KeyedStream,
+    keyed_stream: KeyedStream | DataStream,
     agent: Agent,
     config: AgentConfig,
     *,
+    key_by: KeyOf | None = None,
     output_type: TypeInformation | None = None,
     watermarks: WatermarkStrategy | None = None,
     state_ttl: StateTtlConfig | None = None,
@@ -37,6 +38,8 @@ def run_agent(
         keyed_stream: the events; their types are the stream's own.
         agent: `async def agent(ctx, event)`.
         config: as under Beam; without a `namespace`, the agent's name is one.
+        key_by: the key of an event, for a stream without keys. Faster than a keyed stream, whose events travel
+            twice: to their key and from there to its bucket.
         output_type: type of `.main`. By default text: a `str` as it is, any other JSON value as its JSON.
         watermarks: watermarks of what comes out; the timestamps are the events' own. By default they trail
             the latest output by the activation's deadline, so that an event that was taken in on time is
@@ -46,18 +49,17 @@ def run_agent(
         uid: names the step in savepoints; by default the namespace.
 
     Raises:
-        TypeError: when `agent` is no agent or the stream is not keyed.
+        TypeError: when `agent` is no agent, or the stream has no keys or has them twice.
     """
     require_agent(agent)
-    if not isinstance(keyed_stream, KeyedStream):
-        raise TypeError(f"run_agent needs a keyed stream, not a {type(keyed_stream).__name__}: call key_by first")
+    _require_keys(keyed_stream, key_by)
     warn_of_schemas(agent, config)
     name = agent_name(agent)
     namespace = config.namespace or name
     to_output, kept_type = (to_text, Types.STRING()) if output_type is None else (unchanged, output_type)
     step = Step(uid or namespace, namespace, to_output, time_to_live(config, state_ttl))
     committed = (
-        in_buckets(keyed_stream, f"agent {name}", step.uid)
+        in_buckets(keyed_stream, key_by, f"agent {name}", step.uid)
         .process(AgentFunction(agent, config, step), output_type=row_type(kept_type, Types.LONG()))
         .name(f"agent {name}")
         .uid(step.uid)
@@ -75,6 +77,16 @@ def time_to_live(config: AgentConfig, given: StateTtlConfig | None) -> StateTtlC
     return StateTtlConfig.new_builder(Time.milliseconds(int(config.state_ttl_s * 1000))).build()
 
 
+def _require_keys(stream: DataStream, key_by: KeyOf | None) -> None:
+    if key_by is None and not isinstance(stream, KeyedStream):
+        raise TypeError(
+            f"run_agent needs a keyed stream, not a {type(stream).__name__}: "
+            "pass key_by=, or call key_by on the stream first"
+        )
+    if key_by is not None and isinstance(stream, KeyedStream):
+        raise TypeError("run_agent got a keyed stream and key_by=: leave one of them out")
+
+
 def _trailing(seconds: float) -> WatermarkStrategy:
     return WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(int(seconds * 1000)))
 
@@ -82,5 +94,5 @@ def _trailing(seconds: float) -> WatermarkStrategy:
 class _EventTime(TimestampAssigner):  # type: ignore[misc]
     def extract_timestamp(self, value: Row, record_timestamp: int) -> int:
         del record_timestamp
-        event_time_ms: int = value[3]
+        event_time_ms: int = value[4]
         return event_time_ms

@@ -53,10 +53,11 @@ def main() -> None:
 
     graphs: dict[str, Any] = {
         "run_agent": told(run_agent(keyed, agent, config)),
+        "key_by": told(run_agent(texts, agent, config, key_by=str, uid="key_by")),
         "complete": told(complete(texts, str, config)),
         "declared": told(run_agent(keyed, agent, config, output_type=Types.LONG(), uid="declared")),
     }
-    graphs["stages"] = [stages(), stages("traces")]
+    graphs["stages"] = [stages(), stages("traces"), stages("errors")]
     print(json.dumps({**graphs, "pickled": str(Types.PICKLED_BYTE_ARRAY())}))
 
 

@@ -79,6 +79,7 @@ def main():
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--max-in-flight", type=int, default=256)
+    parser.add_argument("--keys-from", choices=("stream", "call"), default="stream", help="a keyed stream, or `key_by=`")
     parser.add_argument("--complete", action="store_true", help="without keys and state")
     given = parser.parse_args()
 
@@ -111,14 +112,18 @@ def main():
         breaker_cooldown_ms=2_000,
     )
 
+    def key_of(text):
+        return f"k{json.loads(text)['n'] % keys}"
+
     async def agent(ctx, text):
         return await ask(ctx, json.loads(text))
 
     if given.complete:
         streams = complete(timed, lambda text: f"event {json.loads(text)['n']}", config, to_output=answered)
+    elif given.keys_from == "call":
+        streams = run_agent(timed, agent, config, key_by=key_of)
     else:
-        keyed = timed.key_by(lambda text: f"k{json.loads(text)['n'] % keys}", key_type=Types.STRING())
-        streams = run_agent(keyed, agent, config)
+        streams = run_agent(timed.key_by(key_of, key_type=Types.STRING()), agent, config)
     for name, stream in (
         ("main", streams.main.process(Stamp(), output_type=Types.STRING())),
         ("traces", streams.traces.map(trace_line, output_type=Types.STRING())),
