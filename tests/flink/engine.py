@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,8 +128,11 @@ class Runtime:
 
 @dataclass
 class _Map:
+    """Like PyFlink's, it is not to be changed while it is gone through."""
+
     engine: Engine
     name: str
+    changes: int = 0
 
     def _entries(self) -> dict[Any, bytes]:
         return self.engine.maps.setdefault((self.name, self.engine.key), {})
@@ -136,14 +140,19 @@ class _Map:
     def get(self, key: Any) -> bytes | None:
         return self._entries().get(key)
 
-    def items(self) -> list[tuple[Any, bytes]]:
-        return list(self._entries().items())
+    def items(self) -> Iterator[tuple[Any, bytes]]:
+        changes = self.changes
+        for item in list(self._entries().items()):
+            assert self.changes == changes, "changed while gone through"
+            yield item
 
     def put(self, key: Any, value: bytes) -> None:
+        self.changes += 1
         self._entries()[key] = value
 
     def remove(self, key: Any) -> None:
-        del self._entries()[key]
+        self.changes += 1
+        self._entries().pop(key, None)
 
 
 @dataclass

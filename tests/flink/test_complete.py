@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
+from tests.flink.jobs import lines, run
 from tests.flink.processes import free_port, start
 
 HERE = Path(__file__).parent
-
-
-def lines(folder):
-    """In-progress files included: without checkpoints a sink renames nothing until the end."""
-    return [line for file in folder.rglob("*") if file.is_file() for line in file.read_text().splitlines()]
-
-
-def run(job, *arguments):
-    subprocess.run(
-        [sys.executable, str(HERE / "jobs" / job), *arguments],
-        env={
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(HERE.parents[1] / "src"),
-            "PROOF_KEY": "not-a-secret",
-        },
-        timeout=240,
-        check=True,
-    )
 
 
 def test_every_element_gets_its_answer_or_a_dead_letter(tmp_path):

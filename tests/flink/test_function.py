@@ -195,6 +195,42 @@ def gated():
     return agent, go
 
 
+def test_a_guard_leaves_a_resting_key_alone_that_has_an_event_again():
+    agent, go = gated()
+    engine, _ = engine_for(agent)
+    go.set()
+    early = engine.element("k", "e0", 1) + settled(engine)
+    go.clear()
+    engine.element("k", "e1", 2)
+    engine.advance(20_000)
+    assert list(queued(engine)) == [b"k"]
+    go.set()
+    assert values(early + settled(restored(engine))) == [(1, ["e0", 0]), (2, ["e1", 1])]
+
+
+def test_a_restart_tells_resting_keys_of_a_bucket_from_those_with_events():
+    agent, go = gated()
+    engine, _ = engine_for(agent)
+    go.set()
+    first, second = [f"k{n}" for n in range(1_000) if bucket_of(b"k%d" % n) == bucket_of(b"k0")][:2]
+    early = engine.element(first, "rests", 1) + settled(engine)
+    go.clear()
+    engine.element(second, "waits", 2)
+    again = restored(engine)
+    go.set()
+    assert values(early + settled(again)) == [(1, ["rests", 0]), (2, ["waits", 0])]
+    assert values(again.element(first, "goes on", 3) + settled(again)) == [(3, ["goes on", 1])]
+
+
+def test_a_key_goes_on_after_a_restart_from_where_the_guard_moved_its_cell():
+    engine, _ = engine_for(counting)
+    engine.element("k", "e0", 1)
+    settled(engine)
+    engine.advance(40_000)
+    again = restored(engine)
+    assert values(again.element("k", "e1", 2) + settled(again)) == [(2, ["e1", 1, 2, "answer"])]
+
+
 def resumed_without_timers():
     """Another process, from a checkpoint that holds an event of `k`, but of its timers only what earlier ones set."""
     agent, go = gated()
@@ -335,9 +371,3 @@ def test_a_key_that_waits_long_costs_few_timers():
     go.set()
     settled(engine)
     assert fired <= 80
-
-
-def test_other_keys_are_refused_with_advice():
-    engine, _ = engine_for(counting)
-    with pytest.raises(TypeError, match="keys must be str or bytes, not int: make them text"):
-        engine.element(3, "e", 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyflink.common import Time
-from pyflink.datastream import KeyedStream
+from pyflink.datastream import DataStream, KeyedStream
 from pyflink.datastream.state import StateTtlConfig
 
 from beam_agents.activation import AgentConfig
@@ -24,6 +24,15 @@ TEXT, RAW = "String", "PrimitiveArrayTypeInfo"
 
 def config(**given):
     return AgentConfig(provider=FakeLLM, decode=DecodedResponse, **given)
+
+
+async def agent(ctx, event):
+    return event
+
+
+def stream_of(kind):
+    """Nothing of it is looked at but its type."""
+    return kind.__new__(kind)
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +61,9 @@ def test_a_declared_type_is_that_of_main(graphs):
     assert graphs["declared"]["streams"][0] == "Long"
 
 
-def test_side_outputs_are_stages_of_the_job_only_where_they_are_asked_for(graphs):
-    without, *asked = graphs["stages"]
-    assert asked == [without + 2, without + 2]  # the stage and its sink
+def test_traces_are_a_stage_of_the_job_only_where_they_are_asked_for(graphs):
+    without, asked = graphs["stages"]
+    assert asked == without + 2  # the stage and its sink
 
 
 def test_the_configured_time_to_live_is_flinks():
@@ -64,15 +73,29 @@ def test_the_configured_time_to_live_is_flinks():
     assert time_to_live(config(), None) is None
 
 
+def test_what_is_no_stream_is_refused():
+    with pytest.raises(TypeError, match="needs a stream, not a list"):
+        run_agent([], agent, config(), key_by=str)
+
+
 def test_a_stream_without_keys_is_refused_with_advice():
-    with pytest.raises(TypeError, match="needs a keyed stream, not a list: pass key_by=, or call key_by on the stream"):
-        run_agent([], agent, config())
+    with pytest.raises(TypeError, match="pass key_by=, or call key_by on the stream first"):
+        run_agent(stream_of(DataStream), agent, config())
 
 
 def test_a_stream_with_keys_twice_is_refused():
     with pytest.raises(TypeError, match="a keyed stream and key_by=: leave one of them out"):
-        run_agent(KeyedStream.__new__(KeyedStream), agent, config(), key_by=str)
+        run_agent(stream_of(KeyedStream), agent, config(), key_by=str)
 
 
-async def agent(ctx, event):
-    return event
+def test_keys_that_are_no_function_are_refused():
+    with pytest.raises(TypeError, match="key_by must be a function of an event, not a str"):
+        run_agent(stream_of(DataStream), agent, config(), key_by="customer")
+
+
+def test_events_of_a_source_of_one_subtask_are_not_spread_before_they_have_keys(graphs):
+    assert graphs["keying"] == [1, 1]
+
+
+def test_flinks_hash_gives_every_second_group_of_keys_one_bucket(graphs):
+    assert sorted(graphs["groups"]) == list(range(0, 128, 2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 from zlib import crc32
 
 from pyflink.common import Row, TypeInformation, Types
@@ -14,14 +14,21 @@ from beam_agents.flink.types import BYTES
 
 __all__ = ["BUCKETS", "Bucketing", "KeyOf", "KeyedBucketing", "bucket_of", "in_buckets", "require_key"]
 
-BUCKETS = 64
+BUCKETS = (
+    *(250, 89, 39, 220, 295, 136, 23, 73, 299, 195, 230, 36, 95, 42, 40, 49),
+    *(13, 87, 157, 332, 55, 12, 1, 138, 238, 362, 348, 194, 16, 137, 116, 37),
+    *(22, 53, 47, 212, 239, 141, 280, 107, 8, 176, 21, 923, 44, 143, 84, 132),
+    *(113, 306, 119, 62, 3, 59, 79, 273, 101, 307, 24, 52, 29, 114, 25, 67),
+)
+"""Their numbers, of which Flink's hash puts one into every second of its 128 groups of keys: an equal share for each
+subtask."""
 
-KeyOf = Callable[[Any], str | bytes]
+KeyOf: TypeAlias = Callable[[Any], str | bytes]
 
 
 def bucket_of(key: bytes) -> int:
     """The bucket of a key: the same in every process and for ever, because state lies there."""
-    return crc32(key) % BUCKETS
+    return BUCKETS[crc32(key) % len(BUCKETS)]
 
 
 def in_buckets(stream: DataStream, key_of: KeyOf | None, name: str, uid: str) -> KeyedStream:
@@ -29,13 +36,17 @@ def in_buckets(stream: DataStream, key_of: KeyOf | None, name: str, uid: str) ->
 
     Args:
         stream: the events, keyed by Flink unless there is `key_of`.
-        key_of: the key of an event. One exchange and one stage in Python fewer than a keyed stream.
+        key_of: the key of an event. One exchange and one stage in Python fewer than a keyed stream. But all events
+            pass one subtask: were they spread over several before they have keys, those of a key could overtake
+            each other.
         name: that of the step.
         uid: that of the step.
     """
-    bucketing = KeyedBucketing() if key_of is None else Bucketing(key_of)
-    rows: DataStream = stream.process(bucketing, output_type=_row()).name(f"keys of {name}").uid(f"{uid}.keys")
-    return rows.key_by(_bucket, key_type=Types.INT())
+    if key_of is None:
+        rows = stream.process(KeyedBucketing(), output_type=_row())
+    else:
+        rows = stream.process(Bucketing(key_of), output_type=_row()).set_parallelism(1)
+    return rows.name(f"keys of {name}").uid(f"{uid}.keys").key_by(_bucket, key_type=Types.INT())
 
 
 def require_key(key: object) -> bytes:
@@ -44,7 +55,7 @@ def require_key(key: object) -> bytes:
         return key.encode()
     if isinstance(key, bytes):
         return key
-    raise TypeError(f"keys must be str or bytes, not {type(key).__name__}: make them text where the stream is keyed")
+    raise TypeError(f"keys must be str or bytes, not {type(key).__name__}: make the key a str or bytes")
 
 
 class _Rows:
@@ -61,7 +72,7 @@ class _Rows:
         yield Row(bucket_of(key), key, encode_event(event))
         if not self._are_awake:
             self._are_awake = True
-            yield from (Row(bucket, None, None) for bucket in range(BUCKETS))
+            yield from (Row(bucket, None, None) for bucket in BUCKETS)
 
 
 class Bucketing(ProcessFunction):  # type: ignore[misc]

@@ -18,7 +18,7 @@ __all__ = ["AgentStreams", "Parting", "Tags", "letter_row", "row_type", "rows_of
 
 
 def row_type(output: TypeInformation, *further: TypeInformation) -> TypeInformation:
-    """Of what leaves an operator of agents: whether there is an output, it, traces, a dead letter, and what follows."""
+    """Of what leaves an operator of agents: whether it has an output, the output, traces, a dead letter, `further`."""
     return Types.ROW([Types.BOOLEAN(), output, Types.LIST(BYTES()), Types.STRING(), *further])
 
 
@@ -70,26 +70,25 @@ class Parting(ProcessFunction):  # type: ignore[misc]
 
 
 class AgentStreams:
-    """What agents over a stream put out.
-
-    `errors` and `traces` are stages of their own in Python, and in the job only if they are asked for.
+    """What agents over a stream put out. Unpacking it asks for all three.
 
     Attributes:
         main: what the agents emitted, at the times of their events.
+        errors: a dead letter for each activation that failed, as JSON text for `DeadLetter.from_json`. Always a
+            stage of the job: PyFlink parts nothing where no side output is asked for.
     """
 
     def __init__(self, main: DataStream, tags: Tags) -> None:
         self.main = main
+        self.errors: DataStream = main.get_side_output(tags.errors)
         self._tags = tags
 
     @cached_property
-    def errors(self) -> DataStream:
-        """A dead letter for each activation that failed, as JSON text for `DeadLetter.from_json`."""
-        return self.main.get_side_output(self._tags.errors)
-
-    @cached_property
     def traces(self) -> DataStream:
-        """The bytes of a `TraceEvent` for each activation and for each call of a committed activation."""
+        """The bytes of a `TraceEvent` for each activation and for each call of a committed activation.
+
+        In the job only if it is asked for: it is a stage of its own in Python.
+        """
         return self.main.get_side_output(self._tags.traces)
 
     def __iter__(self) -> Iterator[DataStream]:

@@ -1,8 +1,8 @@
-"""`run_agent`: an agent over a keyed stream."""
+"""`run_agent`: an agent over the events of each key of a stream."""
 
 from __future__ import annotations
 
-from pyflink.common import Duration, Row, Time, TypeInformation, Types, WatermarkStrategy
+from pyflink.common import Configuration, Duration, Row, Time, TypeInformation, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import DataStream, KeyedStream
 from pyflink.datastream.state import StateTtlConfig
@@ -19,7 +19,7 @@ __all__ = ["run_agent", "time_to_live"]
 
 
 def run_agent(
-    keyed_stream: KeyedStream | DataStream,
+    keyed_stream: DataStream,
     agent: Agent,
     config: AgentConfig,
     *,
@@ -35,11 +35,11 @@ def run_agent(
     does not apply.
 
     Args:
-        keyed_stream: the events; their types are the stream's own.
+        keyed_stream: the events, keyed by text or bytes unless there is `key_by`; their types are the stream's own.
         agent: `async def agent(ctx, event)`.
         config: as under Beam; without a `namespace`, the agent's name is one.
         key_by: the key of an event, for a stream without keys. Faster than a keyed stream, whose events travel
-            twice: to their key and from there to its bucket.
+            twice, to their key and from there to its bucket; but all events pass one subtask, which keeps their order.
         output_type: type of `.main`. By default text: a `str` as it is, any other JSON value as its JSON.
         watermarks: watermarks of what comes out; the timestamps are the events' own. By default they trail
             the latest output by the activation's deadline, so that an event that was taken in on time is
@@ -58,6 +58,8 @@ def run_agent(
     namespace = config.namespace or name
     to_output, kept_type = (to_text, Types.STRING()) if output_type is None else (unchanged, output_type)
     step = Step(uid or namespace, namespace, to_output, time_to_live(config, state_ttl))
+    if step.ttl is not None:
+        _keep_no_read_state(keyed_stream)
     committed = (
         in_buckets(keyed_stream, key_by, f"agent {name}", step.uid)
         .process(AgentFunction(agent, config, step), output_type=row_type(kept_type, Types.LONG()))
@@ -77,14 +79,22 @@ def time_to_live(config: AgentConfig, given: StateTtlConfig | None) -> StateTtlC
     return StateTtlConfig.new_builder(Time.milliseconds(int(config.state_ttl_s * 1000))).build()
 
 
+def _keep_no_read_state(stream: DataStream) -> None:
+    """Or workers would read cells from their own memory whose time to live is over."""
+    cache = Configuration()
+    cache.set_string("python.map-state.read-cache-size", "0")
+    stream.get_execution_environment().configure(cache)
+
+
 def _require_keys(stream: DataStream, key_by: KeyOf | None) -> None:
+    if not isinstance(stream, DataStream):
+        raise TypeError(f"run_agent needs a stream, not a {type(stream).__name__}")
     if key_by is None and not isinstance(stream, KeyedStream):
-        raise TypeError(
-            f"run_agent needs a keyed stream, not a {type(stream).__name__}: "
-            "pass key_by=, or call key_by on the stream first"
-        )
+        raise TypeError("run_agent needs the keys of a stream: pass key_by=, or call key_by on the stream first")
     if key_by is not None and isinstance(stream, KeyedStream):
         raise TypeError("run_agent got a keyed stream and key_by=: leave one of them out")
+    if key_by is not None and not callable(key_by):
+        raise TypeError(f"key_by must be a function of an event, not a {type(key_by).__name__}")
 
 
 def _trailing(seconds: float) -> WatermarkStrategy:

@@ -79,7 +79,9 @@ def main():
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--max-in-flight", type=int, default=256)
-    parser.add_argument("--keys-from", choices=("stream", "call"), default="stream", help="a keyed stream, or `key_by=`")
+    parser.add_argument(
+        "--keys-from", choices=("stream", "call"), default="stream", help="a keyed stream, or `key_by=`"
+    )
     parser.add_argument("--complete", action="store_true", help="without keys and state")
     given = parser.parse_args()
 
