@@ -56,9 +56,7 @@ class FlinkCluster:
         self._write_configuration()
         try:
             self.start_job_manager()
-            for _ in range(self.settings.task_managers):
-                self.start_task_manager()
-            self.await_slots(self.settings.task_managers * self.settings.slots)
+            self.mend()
         except BaseException:
             self.stop()
             raise
@@ -82,18 +80,21 @@ class FlinkCluster:
         """Start one more TaskManager; does not wait for it."""
         self.task_managers.append(self._start("taskmanager"))
 
-    def await_slots(self, count: int) -> None:
-        """Wait until `count` slots are free."""
-        wait_until(lambda: self.is_up and self.rest("/overview")["slots-available"] >= count, 90, f"{count} free slots")
-
     def mend(self) -> None:
-        """Have as many TaskManagers as there should be, also where one has ended itself, with all slots free."""
+        """Have as many TaskManagers as there should be, with all slots free.
+
+        One may still end itself meanwhile: PyFlink's clean-up of a failed job can close a worker twice.
+        """
+        wait_until(self._is_whole, 90, "every slot to be free")
+
+    def _is_whole(self) -> bool:
         gone = [group for group in self.task_managers if group.leader.poll() is not None]
         self._ended += gone
         self.task_managers = [group for group in self.task_managers if group not in gone]
         while len(self.task_managers) < self.settings.task_managers:
             self.start_task_manager()
-        self.await_slots(self.settings.task_managers * self.settings.slots)
+        slots = self.settings.task_managers * self.settings.slots
+        return self.is_up and self.rest("/overview")["slots-available"] >= slots
 
     @property
     def is_up(self) -> bool:
