@@ -55,13 +55,13 @@ def tickets(env: StreamExecutionEnvironment, count: int, per_second: int) -> Dat
     )
 
 
-def write(stream: DataStream, folder: str) -> None:
+def write(stream: DataStream, out: str, name: str) -> None:
     """To files that become visible with each checkpoint."""
     stream.sink_to(
-        FileSink.for_row_format(folder, Encoder.simple_string_encoder())
+        FileSink.for_row_format(f"{out}/{name}", Encoder.simple_string_encoder())
         .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
         .build()
-    )
+    ).uid(name)
 
 
 def main() -> None:
@@ -79,8 +79,8 @@ def main() -> None:
     env.enable_checkpointing(2_000)
     config = AgentConfig(given.model, base_url=given.base_url, journal=given.journal, namespace="tickets")
     streams = run_agent(tickets(env, given.count, given.per_second), sort_ticket, config, key_by=customer_of)
-    write(streams.main, f"{given.out}/sorted")
-    write(streams.errors, f"{given.out}/dead-letters")
+    write(streams.main, given.out, "sorted")
+    write(streams.errors, given.out, "dead-letters")
     env.execute("tickets")
 
 

@@ -36,3 +36,11 @@ def test_infinity_comes_back():
 def test_unknown_bytes_are_refused():
     with pytest.raises(ValueError, match="unknown kind b'z'"):
         decode_event(b"zabc")
+
+
+def test_an_event_that_cannot_be_kept_names_its_type_and_what_to_do():
+    class Local:
+        pass
+
+    with pytest.raises(TypeError, match=r"test_events\..*Local cannot be kept in state: .*Put its class into a module"):
+        encode_event(Local())

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from beam_agents.activation import AgentConfig, Scope, resources_for
+from beam_agents.activation.dead_letter import EncodedEvent
 from beam_agents.activation.in_flight import Base, InFlight, Waiting
 from beam_agents.testing import FakeLLM
 
@@ -156,10 +157,14 @@ def test_a_failed_activation_leaves_the_state_to_the_next():
     assert outcomes[1].dead_letter.error_type == "ValueError"
 
 
-def test_an_event_that_cannot_be_decoded_fails_the_engine_and_not_the_loop():
+def test_an_event_that_cannot_be_decoded_is_a_dead_letter_and_the_next_goes_on():
     flights = table(counting)
-    flights.sync(KEY, Base(), [Waiting(0, b"not json")])
-    with pytest.raises(ValueError, match="Expecting value"):
-        flights.await_head(KEY, 10)
+    flights.sync(KEY, Base(), [Waiting(0, b"not json"), waiting(1)])
+    letter = flights.await_head(KEY, 10).dead_letter
+    assert letter.error_type == "ValueError"
+    assert letter.event == EncodedEvent("unknown", b"ot json")  # without the byte that says how it was encoded
+    assert "an event of 8 bytes in keyed state cannot be read by this version: Expecting value" in letter.message
+    flights.committed(KEY)
+    assert flights.await_head(KEY, 10).committed
     flights.sync(b"other", Base(), [waiting(0)])
     assert flights.await_head(b"other", 10).committed

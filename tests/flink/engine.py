@@ -28,6 +28,8 @@ class Engine:
     gauges: dict[str, Any] = field(default_factory=dict)
     fired: Counter[Any] = field(default_factory=Counter)
     descriptors: dict[str, Any] = field(default_factory=dict)
+    writes: int = 0
+    with_metrics: bool = True
 
     def open(self) -> Engine:
         """Open the function, as a new worker process does."""
@@ -122,8 +124,8 @@ class Runtime:
         self.engine.descriptors[descriptor.name] = descriptor
         return _Map(self.engine, descriptor.name)
 
-    def get_metrics_group(self) -> _Metrics:
-        return _Metrics(self.engine)
+    def get_metrics_group(self) -> _Metrics | None:
+        return _Metrics(self.engine) if self.engine.with_metrics else None
 
 
 @dataclass
@@ -148,7 +150,12 @@ class _Map:
 
     def put(self, key: Any, value: bytes) -> None:
         self.changes += 1
+        self.engine.writes += 1
         self._entries()[key] = value
+
+    def clear(self) -> None:
+        self.changes += 1
+        self._entries().clear()
 
     def remove(self, key: Any) -> None:
         self.changes += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from pyflink.datastream import TimeDomain
 from pyflink.datastream.state import StateTtlConfig
 
 from beam_agents.activation import AgentConfig, DeadLetter
-from beam_agents.activation.cell import read_cell
+from beam_agents.activation.cell import read_cell, write_cell
 from beam_agents.errors import JournalOpenError
 from beam_agents.flink.buckets import KeyedBucketing, bucket_of
 from beam_agents.flink.function import AgentFunction, Step
@@ -32,11 +33,13 @@ def decode(data):
     return DecodedResponse(TokenUsage(3, 4, 7), data.decode())
 
 
-def engine_for(agent, **given):
+def engine_for(agent, *, with_metrics=True, **given):
     model = FakeLLM([(match_any(), respond_with(b"answer"))])
     config = AgentConfig(provider=lambda: model, decode=decode, **given)
     function = AgentFunction(agent, config, Step("test", "test", to_text, time_to_live(config, None)))
-    return Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME, before=KeyedBucketing()).open(), model
+    engine = Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME, before=KeyedBucketing())
+    engine.with_metrics = with_metrics
+    return engine.open(), model
 
 
 def restored(engine, timers=None):
@@ -158,6 +161,103 @@ def test_what_is_missing_after_a_restart_is_started_again():
     assert first + lost + values(settled(again)) == [(1, ["e0", 0, 1, "answer"]), (2, ["e1", 1, 2, "answer"])]
 
 
+def gated():
+    """An agent that waits until it may go on."""
+    go = threading.Event()
+
+    async def agent(ctx, event):
+        await asyncio.to_thread(go.wait, 10)
+        return [event, ctx.seq]
+
+    return agent, go
+
+
+def test_keys_begin_in_the_order_of_their_arrival_when_there_is_room_again():
+    go, begun = threading.Event(), []
+
+    async def agent(ctx, event):
+        begun.append(event)
+        await asyncio.to_thread(go.wait, 10)
+        return event
+
+    engine, _ = engine_for(agent, max_in_flight=1)
+    outputs = [one for n in range(8) for one in engine.element(f"k{n}", n, n)]
+    go.set()
+    outputs += [one for n in range(8, 12) for one in [*engine.element(f"k{n}", n, n), *engine.advance(100)]]
+    outputs += settled(engine)
+    assert sorted(time_ms for time_ms, _ in values(outputs)) == list(range(12))
+    assert max(abs(place - n) for place, n in enumerate(begun)) <= 2  # two keys are let in at once
+
+
+def test_a_key_that_waits_for_room_costs_no_state():
+    agent, go = gated()
+    engine, _ = engine_for(agent, max_in_flight=1)
+    for n in range(20):
+        engine.element(f"k{n}", n, n)
+    writes = engine.writes
+    engine.advance(10_000)
+    assert engine.writes == writes
+    go.set()
+    assert len(values(settled(engine))) == 20
+
+
+def test_an_event_that_cannot_be_read_any_more_is_a_dead_letter_and_the_next_goes_on():
+    agent, go = gated()
+    engine, _ = engine_for(agent)
+    engine.element("k", {"n": 1}, 1)
+    (held,) = [entries for (name, _), entries in engine.maps.items() if name == "beam_agents.waiting" and entries]
+    cell = read_cell(held[b"k"])
+    cell.queue[0].event = b"pnothing that can be unpickled"
+    held[b"k"] = write_cell(cell)
+    go.set()
+    again = restored(engine)
+    outputs = again.element("k", "good", 2) + settled(again)
+    (letter,) = letters_of(outputs)
+    assert (letter.seq, letter.error_type) == (0, "ValueError")
+    assert letter.event.data == b"nothing that can be unpickled"
+    assert "in keyed state cannot be read by this version" in letter.message
+    assert values(outputs) == [(2, ["good", 1])]
+
+
+def test_an_agent_that_blocks_the_loop_fails_the_job(monkeypatch):
+    monkeypatch.setattr("beam_agents.activation.durable.STALLED_MARGIN_S", 0.0)
+
+    begun, go = threading.Event(), threading.Event()
+
+    async def blocking(ctx, event):
+        begun.set()
+        go.wait(10)
+
+    engine, _ = engine_for(blocking, activation_timeout_s=0.05)
+    engine.element("k", "e", 1)
+    assert begun.wait(10)
+    engine.advance(200)
+    time.sleep(0.3)
+    with pytest.raises(RuntimeError, match="an agent has blocked the activation loop"):
+        engine.advance(1_000)
+    go.set()
+
+
+def test_without_metrics_agents_run_all_the_same():
+    engine, _ = engine_for(counting, with_metrics=False)
+    assert values(engine.element("k", "e", 1) + settled(engine)) == [(1, ["e", 0, 1, "answer"])]
+    assert not engine.counters
+
+
+def test_a_newer_agent_in_the_same_process_takes_over():
+    config = AgentConfig(provider=FakeLLM, decode=decode)
+    told = []
+    for version in (1, 2):
+
+        async def agent(ctx, event, version=version):
+            return version
+
+        function = AgentFunction(agent, config, Step("newer", "newer", to_text))
+        engine = Engine(function, TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME, before=KeyedBucketing()).open()
+        told += [value for _, value in values(engine.element("k", "e", 1) + settled(engine))]
+    assert told == [1, 2]
+
+
 def test_cells_of_idle_keys_are_moved_out_of_the_way_by_the_guard():
     engine, _ = engine_for(counting)
     early = engine.element("k", "e0", 1) + settled(engine)
@@ -184,17 +284,6 @@ def test_an_idle_key_whose_cell_was_not_moved_goes_on_after_a_restart_and_runs_n
     assert model.call_count == 3
 
 
-def gated():
-    """An agent that waits until it may go on."""
-    go = threading.Event()
-
-    async def agent(ctx, event):
-        await asyncio.to_thread(go.wait, 10)
-        return [event, ctx.seq]
-
-    return agent, go
-
-
 def test_a_guard_leaves_a_resting_key_alone_that_has_an_event_again():
     agent, go = gated()
     engine, _ = engine_for(agent)
@@ -206,6 +295,20 @@ def test_a_guard_leaves_a_resting_key_alone_that_has_an_event_again():
     assert list(queued(engine)) == [b"k"]
     go.set()
     assert values(early + settled(restored(engine))) == [(1, ["e0", 0]), (2, ["e1", 1])]
+
+
+def test_a_guard_moves_the_cells_of_a_bucket_of_which_another_key_has_events():
+    agent, go = gated()
+    engine, _ = engine_for(agent)
+    go.set()
+    first, second = [f"k{n}" for n in range(1_000) if bucket_of(b"k%d" % n) == bucket_of(b"k0")][:2]
+    early = engine.element(first, "rests", 1) + settled(engine)
+    go.clear()
+    engine.element(second, "waits", 2)
+    engine.advance(40_000)
+    assert (list(cells(engine, "waiting")), list(cells(engine, "cells"))) == ([second.encode()], [first.encode()])
+    go.set()
+    assert values(early + settled(engine)) == [(1, ["rests", 0]), (2, ["waits", 0])]
 
 
 def test_a_restart_tells_resting_keys_of_a_bucket_from_those_with_events():

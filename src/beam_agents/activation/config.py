@@ -71,8 +71,8 @@ class AgentConfig:
             it fails with its last error. `None` leaves retries to `retry_policy` alone.
         record_content: put prompts and answers into the trace events of calls; see the traces page.
         redact: with `record_content`, what every text of a prompt or answer goes through first. Picklable.
-        state_ttl_s: seconds of event time after a key's last event at which its state, position included, is
-            forgotten; `None` keeps it. Choose more than the journal's own time to live.
+        state_ttl_s: seconds of event time (on Flink of processing time) after a key's last event at which its state,
+            position included, is forgotten; `None` keeps it. Choose more than the journal's own time to live.
         structured_output: `native` asks for output schemas by the feature of `model`'s vendor; `prompt` writes them
             into the prompt, for endpoints without it.
         output_schemas: Pydantic models that the agent will ask for. What the vendor cannot be asked for fails here.

@@ -15,13 +15,16 @@ from beam_agents.activation.run import Outcome, failure_of
 from beam_agents.activation.staging import Scope
 from beam_agents.proto import AgentCell
 
-__all__ = ["MOST_UNPROVEN", "Committed", "DurableEvents", "durable_events_for"]
+__all__ = ["MOST_UNPROVEN", "STALLED_MARGIN_S", "Committed", "DurableEvents", "durable_events_for"]
 
 MOST_UNPROVEN = 1_000
 """Of how many keys commits are kept until the key has another event anyway."""
 
+STALLED_MARGIN_S = 10.0
+"""For how long beyond its deadline an activation may keep the loop from serving anything."""
+
 _LOOK_AHEAD = 64
-_ROOM_S = 1.0
+_ROOM_S = _PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class DurableEvents:
 
     def __init__(self, agent: Agent, resources: Resources, scope: Scope, *, keep_committed: bool = False) -> None:
         self._config = resources.config
+        self._resources = resources
         self._flights = InFlight(agent, resources, scope, decode_event, keep_committed=keep_committed)
 
     def read(self, key: bytes, cell: AgentCell) -> None:
@@ -77,8 +81,24 @@ class DurableEvents:
         """Blocks until nothing waits in the cell any more, and takes out each event when it is finished."""
         while cell.queue:
             if self.start(key, cell, wait_s=_ROOM_S):
-                self._flights.await_head(key, None)
+                self._await_head(key)
             yield from self._take_finished(key, cell)
+
+    def room(self) -> int:
+        """How many more keys there is room for in this process."""
+        return self._resources.admission.room()
+
+    def has_begun(self, key: bytes) -> bool:
+        """Whether the key's first event is under way here, or finished. Reads no cell."""
+        return self._flights.has_begun(key)
+
+    def require_alive(self) -> None:
+        """Raises `RuntimeError` when an agent has blocked the loop for longer than an activation may take."""
+        self._resources.loop.require_alive(self._config.activation_timeout_s + STALLED_MARGIN_S)
+
+    def run_with(self, agent: Agent) -> None:
+        """Have what starts from now on run by `agent`: the same, or a newer version in the same process."""
+        self._flights.agent = agent
 
     def is_running(self, key: bytes) -> bool:
         """Whether the key's first event is under way here and not finished. Reads no cell."""
@@ -88,6 +108,15 @@ class DurableEvents:
         """Have under way what there is room for, waited for at most `wait_s` seconds; whether the first event is."""
         waiting = [Waiting(one.seq, one.event) for one in cell.queue[:_LOOK_AHEAD]]
         return self._flights.sync(key, _base_of(cell), waiting, wait_s=wait_s)
+
+    def _await_head(self, key: bytes) -> None:
+        while True:
+            try:
+                self._flights.await_head(key, _PATIENCE_S)
+            except TimeoutError:
+                self.require_alive()
+            else:
+                return
 
     def _take_finished(self, key: bytes, cell: AgentCell) -> list[Committed]:
         taken: list[Committed] = []
@@ -125,6 +154,7 @@ def durable_events_for(
     if found is None:
         found = _tables[name] = DurableEvents(agent, resources, scope, keep_committed=keep_committed)
         resources.loop.on_close(lambda: _forget(name))
+    found.run_with(agent)
     return found
 
 

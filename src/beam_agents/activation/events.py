@@ -13,11 +13,15 @@ _JSON_TYPES = (str, int, float, bool, type(None))
 
 
 def encode_event(event: Any) -> bytes:
-    """Text, bytes and JSON as what they are; anything else pickled. The first byte says which."""
+    """Text, bytes and JSON as what they are; anything else pickled. The first byte says which.
+
+    Raises:
+        TypeError: for an event that cannot be pickled.
+    """
     if type(event) is bytes:
         return b"b" + event
     told = exact_json(event)
-    return b"p" + pickle.dumps(event) if told is None else b"j" + told
+    return b"p" + _pickled(event) if told is None else b"j" + told
 
 
 def decode_event(stored: bytes) -> Any:
@@ -30,6 +34,16 @@ def decode_event(stored: bytes) -> Any:
     if kind == b"p":
         return pickle.loads(data)
     raise ValueError(f"an event of {len(stored)} bytes in keyed state has the unknown kind {kind!r}")
+
+
+def _pickled(event: Any) -> bytes:
+    try:
+        return pickle.dumps(event)
+    except Exception as error:
+        raise TypeError(
+            f"an event of type {type(event).__module__}.{type(event).__qualname__} cannot be kept in state: {error}. "
+            "Put its class into a module that the workers import, or send text, bytes or JSON"
+        ) from error
 
 
 def exact_json(value: object) -> bytes | None:

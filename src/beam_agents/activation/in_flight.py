@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from beam_agents.activation.agent import Agent
+from beam_agents.activation.dead_letter import EncodedEvent
 from beam_agents.activation.line import Line, LineWork
 from beam_agents.activation.numbering import run_numbered
 from beam_agents.activation.resources import Resources
-from beam_agents.activation.run import Activation, Outcome
+from beam_agents.activation.run import Activation, Outcome, refused
 from beam_agents.activation.staging import Position, Scope
 
 __all__ = ["Base", "InFlight", "Waiting"]
@@ -74,13 +75,14 @@ class InFlight:
     committed it may fail yet, and then its outcome is still here.
 
     Attributes:
+        agent: what further flights run.
         unproven: the keys of which something committed waits for the next `read`.
     """
 
     def __init__(
         self, agent: Agent, resources: Resources, scope: Scope, decode: DecodeEvent, *, keep_committed: bool = False
     ) -> None:
-        self._agent = agent
+        self.agent = agent
         self._resources = resources
         self._scope = scope
         self._decode = decode
@@ -137,6 +139,11 @@ class InFlight:
             return None
         return lane.flights[0].outcome.result()
 
+    def has_begun(self, key: bytes) -> bool:
+        """Whether the key has a flight here, finished or not."""
+        lane = self._lanes.get(key)
+        return lane is not None and bool(lane.flights)
+
     def is_running(self, key: bytes) -> bool:
         """Whether the key's first event is under way here and not finished. While one is unproven, nobody knows."""
         lane = self._lanes.get(key)
@@ -167,11 +174,22 @@ class InFlight:
 
     async def _run(self, lane: _Lane, flight: _Flight) -> None:
         position = Position(self._scope, lane.key, flight.waiting.seq)
-        event = self._decode(flight.waiting.event)
-        activation = Activation(self._agent, event, position, lane.tip.state, lane.tip.cache)
-        outcome = await run_numbered(activation, self._resources)
+        activation = Activation(self.agent, None, position, lane.tip.state, lane.tip.cache)
+        try:
+            activation = replace(activation, event=self._decode(flight.waiting.event))
+        except Exception as error:
+            outcome = _undecodable(activation, flight.waiting.event, error, self._resources)
+        else:
+            outcome = await run_numbered(activation, self._resources)
         lane.tip = lane.tip.after(outcome)
         flight.outcome.set_result(outcome)
+
+
+def _undecodable(activation: Activation, stored: bytes, error: Exception, resources: Resources) -> Outcome:
+    """A dead letter with the event's bytes; its type is unknown."""
+    told = ValueError(f"an event of {len(stored)} bytes in keyed state cannot be read by this version: {error}")
+    told.__cause__ = error
+    return refused(replace(activation, event=EncodedEvent("unknown", stored[1:])), told, resources)
 
 
 def _is_wanted(lane: _Lane) -> bool:

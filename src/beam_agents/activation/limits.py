@@ -85,6 +85,10 @@ class Admission:
             finally:
                 self._held_back -= 1
 
+    def room(self) -> int:
+        """How many more keys are let in."""
+        return max(0, self._most_keys - self.keys) if self.events < self._most_events else 0
+
     def enter(self, line: UnderWay) -> None:
         """An event of `line` is taken in."""
         with self._changed:

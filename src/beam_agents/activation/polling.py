@@ -7,6 +7,7 @@ from dataclasses import dataclass
 __all__ = ["Polling"]
 
 _LONGEST_MS = 1_000
+_SHORTEST_FOR_ROOM_MS = 100
 _SHARE = 4
 _UP, _DOWN = 1.15, 1.05
 
@@ -60,6 +61,10 @@ class Polling:
         watch.next_ms = self._after(now_ms, now_ms - watch.since_ms)
         return watch.next_ms
 
+    def room_ms(self, now_ms: int) -> int:
+        """When to look for room next: about as often as activations end."""
+        return self._on_grid(now_ms + min(max(self._usual_ms / 2, _SHORTEST_FOR_ROOM_MS), _LONGEST_MS))
+
     def end(self, key: bytes) -> None:
         """The key has no work any more."""
         self._watches.pop(key, None)
@@ -67,4 +72,7 @@ class Polling:
     def _after(self, now_ms: int, waited_ms: int) -> int:
         """On the grid, never sooner than a grid's step."""
         interval_ms = max(self._usual_ms - waited_ms, waited_ms / _SHARE, self._grid_ms)
-        return -(-int(now_ms + min(interval_ms, _LONGEST_MS)) // self._grid_ms) * self._grid_ms
+        return self._on_grid(now_ms + min(interval_ms, _LONGEST_MS))
+
+    def _on_grid(self, due_ms: float) -> int:
+        return -(-int(due_ms) // self._grid_ms) * self._grid_ms

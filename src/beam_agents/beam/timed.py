@@ -41,7 +41,6 @@ _HOLD = beam.DoFn.TimerParam(_HOLD_SPEC)
 _WINDOW = GlobalWindow()
 _GRID_MS = 100
 _HELD_BACK_S = 0.5
-_STALLED_MARGIN_S = 10.0
 _MARGIN_MS = 60_000
 
 
@@ -78,7 +77,7 @@ class TimedAgentDoFn(beam.DoFn):  # type: ignore[misc]
         key, event = element
         resources = resources_for(self._config)
         while not resources.admission.wait(_HELD_BACK_S):
-            resources.loop.require_alive(self._config.activation_timeout_s + _STALLED_MARGIN_S)
+            self._events().require_alive()
         stored = self._read(key, cell)
         deadline_ms = self._deadline_ms(stored, resources.now_ms())
         self._events().add(stored, event, timestamp.micros, deadline_ms)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from pyflink.common import Row
@@ -56,14 +57,20 @@ class _Bucket:
     """What this process knows of a bucket.
 
     Attributes:
-        waiting: the keys with events.
+        begun: the keys with events whose first event is under way, or finished and not committed.
+        unstarted: the keys with events for which there was no room yet, in order of arrival.
         resting: keys without events whose cell is still among those with events.
-        next_ms: when the earliest of those with events is looked at.
+        next_ms: when the bucket is looked at next.
     """
 
-    waiting: set[bytes]
-    resting: set[bytes]
+    begun: set[bytes] = field(default_factory=set)
+    unstarted: dict[bytes, None] = field(default_factory=dict)
+    resting: set[bytes] = field(default_factory=set)
     next_ms: int | None = None
+
+    def __len__(self) -> int:
+        """Keys with events."""
+        return len(self.begun) + len(self.unstarted)
 
 
 class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
@@ -73,6 +80,8 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
     processing-time timer commits what is finished. State, outputs and traces change in one step, between two
     checkpoints. After a restart the state says what is missing; it is started again, and the journal answers
     what was answered before.
+
+    Keys for which there is no room wait in the order of their arrival, and nobody overtakes them.
 
     Flink's key is a bucket of keys. When a bucket is touched for the first time in a process, all its keys with
     events are found in its state. Guards touch it, should nothing else.
@@ -97,10 +106,11 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
             converting(self._agent, step.to_output), self._config, Scope(step.namespace), step.uid
         )
         self._buckets: dict[int, _Bucket] = {}
+        self._unstarted: dict[bytes, None] = {}
         self._polling = Polling()
         self._resources = resources_for(self._config)
         self._metrics = AgentMetrics(runtime_context)
-        self._metrics.tell_with_gauge("queued_keys", lambda: sum(len(one.waiting) for one in self._buckets.values()))
+        self._metrics.tell_with_gauge("queued_keys", lambda: sum(map(len, self._buckets.values())))
 
     def process_element(self, value: Row, ctx: KeyedProcessFunction.Context) -> Sequence[Any]:
         """Make the event durable and start its activation. A row without an event only touches the bucket."""
@@ -109,13 +119,17 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         bucket = self._touched(number, timers)
         if event is None:
             return ()
-        cell = read_cell((self._waiting if key in bucket.waiting or key in bucket.resting else self._idle).get(key))
+        is_among_waiting = key in bucket.begun or key in bucket.unstarted or key in bucket.resting
+        cell = read_cell((self._waiting if is_among_waiting else self._idle).get(key))
         self._events.add(cell, decode_event(event), _to_micros(ctx.timestamp()))
-        outputs = self._emitted(self._events.advance(key, cell))
-        self._store(bucket, key, cell)
-        if cell.queue:
-            self._polling.begin(key, timers.current_processing_time())
-            self._set_timer(bucket, self._polling.due_ms(key), timers)
+        now_ms = timers.current_processing_time()
+        if key in bucket.begun or (key not in bucket.unstarted and len(self._unstarted) < self._events.room()):
+            outputs = self._advance(bucket, key, cell, now_ms)
+        else:
+            self._wait_for_room(bucket, key)
+            self._store(bucket, key, cell)
+            outputs = []
+        self._set_timer(bucket, now_ms, timers)
         return outputs
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Sequence[Any]:
@@ -130,44 +144,71 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         if bucket.next_ms is None or timestamp < bucket.next_ms:
             return ()
         bucket.next_ms = None
+        self._events.require_alive()
         now_ms = timers.current_processing_time()
-        due = [key for key in bucket.waiting if self._polling.due_ms(key) <= now_ms]
+        due = [key for key in bucket.begun if self._polling.due_ms(key) <= now_ms]
         outputs = [one for key in due for one in self._look(bucket, key, now_ms)]
-        if bucket.waiting:
-            self._set_timer(bucket, min(map(self._polling.due_ms, bucket.waiting)), timers)
+        outputs += self._begin_waiting(bucket, now_ms)
+        self._set_timer(bucket, now_ms, timers)
         return outputs
 
     def _touched(self, number: int, timers: TimerService) -> _Bucket:
         bucket = self._buckets.get(number)
         if bucket is not None:
             return bucket
-        bucket = self._buckets[number] = _Bucket(set(), set())
+        bucket = self._buckets[number] = _Bucket()
         for key, stored in self._waiting.items():
-            (bucket.waiting if read_cell(stored).queue else bucket.resting).add(key)
+            if read_cell(stored).queue:
+                self._wait_for_room(bucket, key)
+            else:
+                bucket.resting.add(key)
         timers.register_event_time_timer(_START_AT_END_MS)
         timers.register_event_time_timer(_COMMIT_AT_END_MS)
         set_guards(timers)
-        now_ms = timers.current_processing_time()
-        for key in bucket.waiting:
-            self._polling.begin(key, now_ms)
-            self._set_timer(bucket, self._polling.due_ms(key), timers)
+        self._set_timer(bucket, timers.current_processing_time(), timers)
         return bucket
 
     def _look(self, bucket: _Bucket, key: bytes, now_ms: int) -> list[Any]:
         if self._events.is_running(key):
             self._polling.renew(key, now_ms, progressed=False)
             return []
-        cell = read_cell(self._waiting.get(key))
+        return self._advance(bucket, key, read_cell(self._waiting.get(key)), now_ms)
+
+    def _begin_waiting(self, bucket: _Bucket, now_ms: int) -> list[Any]:
+        """Begin as many of the keys that wait as are the first in the whole process and find room."""
+        if not bucket.unstarted:
+            return []
+        first = set(islice(self._unstarted, self._events.room()))
+        begin = [key for key in islice(bucket.unstarted, len(first)) if key in first]
+        cells = [(key, read_cell(self._waiting.get(key))) for key in begin]
+        return [one for key, cell in cells for one in self._advance(bucket, key, cell, now_ms)]
+
+    def _wait_for_room(self, bucket: _Bucket, key: bytes) -> None:
+        bucket.unstarted.setdefault(key)
+        self._unstarted.setdefault(key)
+
+    def _advance(self, bucket: _Bucket, key: bytes, cell: AgentCell, now_ms: int) -> list[Any]:
+        """Commit what is finished of a key, and have under way what there is room for."""
         outputs = self._emitted(self._events.advance(key, cell))
         self._store(bucket, key, cell)
-        if cell.queue:
-            self._polling.renew(key, now_ms, progressed=bool(outputs))
+        if cell.queue and self._events.has_begun(key):
+            self._forget_waiting(bucket, key)
+            self._polling.renew(key, now_ms, progressed=bool(outputs) or key not in bucket.begun)
+            bucket.begun.add(key)
+        elif cell.queue:
+            bucket.begun.discard(key)
+            self._polling.end(key)
+            self._wait_for_room(bucket, key)
         return outputs
+
+    def _forget_waiting(self, bucket: _Bucket, key: bytes) -> None:
+        bucket.unstarted.pop(key, None)
+        self._unstarted.pop(key, None)
 
     def _at_end(self, bucket: _Bucket, timestamp: int) -> Sequence[Any]:
         """The input has ended. First every key's events are started, then every key's are awaited."""
         outputs = []
-        for key in sorted(bucket.waiting):
+        for key in sorted([*bucket.begun, *bucket.unstarted]):
             cell = read_cell(self._waiting.get(key))
             if timestamp == _START_AT_END_MS:
                 self._events.start(key, cell, wait_s=_ROOM_S)
@@ -190,12 +231,11 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._metrics.held(len(cell.queue))
         self._waiting.put(key, write_cell(cell))
         if cell.queue:
-            bucket.waiting.add(key)
             bucket.resting.discard(key)
             return
-        if key in bucket.waiting:
-            bucket.waiting.remove(key)
-            self._polling.end(key)
+        bucket.begun.discard(key)
+        self._forget_waiting(bucket, key)
+        self._polling.end(key)
         bucket.resting.add(key)
         if self._step.ttl is not None:
             self._let_rest(bucket)
@@ -204,11 +244,20 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         """Move the cells of keys without events. Not at once, as each state that a bundle changes costs a request."""
         for key in bucket.resting:
             self._idle.put(key, self._waiting.get(key))
-            self._waiting.remove(key)
+        if self._step.ttl is None and not len(bucket):
+            self._waiting.clear()  # PyFlink's worker remembers keys that are removed one by one
+        else:
+            for key in bucket.resting:
+                self._waiting.remove(key)
         bucket.resting.clear()
 
-    def _set_timer(self, bucket: _Bucket, due_ms: int, timers: TimerService) -> None:
-        if bucket.next_ms is None or due_ms < bucket.next_ms:
+    def _set_timer(self, bucket: _Bucket, now_ms: int, timers: TimerService) -> None:
+        """For the earliest look that the bucket needs, unless there is an earlier one."""
+        looks = [*map(self._polling.due_ms, bucket.begun)]
+        if bucket.unstarted:
+            looks.append(self._polling.room_ms(now_ms))
+        due_ms = min(looks, default=None)
+        if due_ms is not None and (bucket.next_ms is None or due_ms < bucket.next_ms):
             bucket.next_ms = due_ms
             timers.register_processing_time_timer(due_ms)
 

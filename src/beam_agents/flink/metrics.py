@@ -16,16 +16,20 @@ __all__ = ["AgentMetrics"]
 class AgentMetrics:
     """The counters and distributions of `activation.metrics` in the metric group `beam_agents`.
 
-    For the thread of one subtask. What is recorded is told to Flink with `tell`: PyFlink drops what a timer tells.
+    For the thread of one subtask. Counts nothing where `python.metric.enabled` is false. What is recorded is told to
+    Flink with `tell`: PyFlink drops what a timer tells.
     """
 
     def __init__(self, context: RuntimeContext) -> None:
-        self._group = context.get_metrics_group().add_group("beam_agents")
+        found = context.get_metrics_group()
+        self._group = found and found.add_group("beam_agents")
         self._made: dict[str, Any] = {}
         self._untold = Measures()
 
     def record(self, measures: Measures, resources: Resources) -> None:
         """Add `measures`, and how often circuits have opened since this was last called."""
+        if self._group is None:
+            return
         measures.counts[BREAKER_OPENS] += resources.take_breaker_opens()
         self._untold.counts.update(measures.counts)
         for name, values in measures.values.items():
@@ -33,11 +37,14 @@ class AgentMetrics:
 
     def held(self, events: int) -> None:
         """How many events a key holds in its state."""
-        self._untold.values["queued_events"].append(events)
+        if self._group is not None:
+            self._untold.values["queued_events"].append(events)
 
     def tell(self) -> None:
         """Tell Flink what was recorded. Only while an element is processed or a bundle finished."""
         told, self._untold = self._untold, Measures()
+        if self._group is None:
+            return
         for name, count in told.counts.items():
             if count:
                 self._metric(name, self._group.counter).inc(count)
@@ -53,7 +60,8 @@ class AgentMetrics:
             self.tell()
             return gauge()
 
-        self._group.gauge(name, asked)
+        if self._group is not None:
+            self._group.gauge(name, asked)
 
     def _metric(self, name: str, make: Callable[[str], Any]) -> Any:
         found = self._made.get(name)

@@ -17,6 +17,8 @@ from beam_agents.flink.side_outputs import AgentStreams, Parting, Tags, row_type
 
 __all__ = ["run_agent", "time_to_live"]
 
+_IDLE_MARGIN_S = 10.0
+
 
 def run_agent(
     keyed_stream: DataStream,
@@ -98,7 +100,9 @@ def _require_keys(stream: DataStream, key_by: KeyOf | None) -> None:
 
 
 def _trailing(seconds: float) -> WatermarkStrategy:
-    return WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(int(seconds * 1000)))
+    """A subtask that puts nothing out for longer holds nobody back: whatever it has under way is not late then."""
+    trailing = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(int(seconds * 1000)))
+    return trailing.with_idleness(Duration.of_millis(int((seconds + _IDLE_MARGIN_S) * 1000)))
 
 
 class _EventTime(TimestampAssigner):  # type: ignore[misc]
