@@ -88,14 +88,14 @@ class PreparingClient(LLMClient, Protocol):
 
 
 class LoadSlot(Protocol):
-    """Leave to send one request under an endpoint's limits. Say how it ended; silence is neutral."""
+    """Leave to send one request under an endpoint's limits. Say how it ended; silence means that nothing was sent."""
 
     def answered(self, usage: TokenUsage | None) -> None:
         """The endpoint answered, at this cost."""
         ...
 
     def failed(self, error: BaseException) -> None:
-        """The endpoint failed."""
+        """The request was sent, and this is what ended it: the endpoint's failure, or a cancellation."""
         ...
 
 

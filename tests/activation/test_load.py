@@ -313,3 +313,54 @@ def test_a_clock_set_back_makes_no_pause_longer() -> None:
     assert pause.wait_ms() == 0
     pause.begin(None)
     assert 0 < pause.wait_ms() <= 1_000
+
+
+async def test_what_is_not_sent_uses_up_nothing(clock: ManualClock, sleep: RecordingSleep) -> None:
+    load = _load(clock, sleep, requests_per_minute=60, tokens_per_minute=6_000, retry_budget=0.5)
+    await _send(load, tokens=60)
+    clock.advance(10_000)
+    start = clock()
+    for _ in range(1_000):
+        async with load.slot():
+            pass
+    await _send(load, tokens=60)
+    assert clock() == start
+    assert [load.may_retry() for _ in range(12)].count(True) == 10
+
+
+async def test_refusals_of_an_open_circuit_leave_the_rates_alone(
+    run: Any, llm: FakeLLM, clock: ManualClock, sleep: RecordingSleep
+) -> None:
+    llm.add_rule(match_any(), fail_then_succeed(error=ServerError(500), times=1, payload=body()))
+
+    async def agent(ctx: Any, event: Any) -> None:
+        for n in range(200):
+            await asyncio.gather(ctx.complete(str(n % 2)), return_exceptions=True)
+        clock.advance(10_000)
+        await ctx.complete("0")
+        await ctx.complete("1")
+
+    limits = {"requests_per_minute": 60, "breaker_threshold": 2, "breaker_cooldown_ms": 10_000}
+    outcome = await run(agent, retry_policy=RetryPolicy(1, 0, 0), on_open="dead_letter", **limits)
+    assert (outcome.committed, llm.call_count) == (True, 4)
+    assert sum(sleep.delays) <= 2_200
+
+
+async def test_a_request_whose_answer_cannot_be_read_was_sent(run: Any, llm: FakeLLM, sleep: RecordingSleep) -> None:
+    llm.add_rule(match_any(), respond_with(b"odd"))
+
+    async def agent(ctx: Any, event: Any) -> None:
+        for n in range(3):
+            await asyncio.gather(ctx.complete(str(n)), return_exceptions=True)
+
+    await run(agent, requests_per_minute=60)
+    assert 1_900 <= sum(sleep.delays) <= 2_200
+
+
+async def test_only_answers_with_their_tokens_shape_the_estimate(clock: ManualClock, sleep: RecordingSleep) -> None:
+    load = _load(clock, sleep, tokens_per_minute=60_000)
+    await _send(load, tokens=900)
+    for _ in range(20):
+        async with load.slot() as slot:
+            slot.failed(ServerError(500))
+    assert await load.enter() == 900

@@ -105,11 +105,22 @@ class EndpointLoad:
         """For how long at least one request was held back, since it was last asked."""
         return self._throttled.take_ms()
 
-    def settle(self, estimated: float, tokens: int) -> None:
-        """A call that was expected to take `estimated` tokens took `tokens`."""
-        self._tokens_a_call += (tokens - self._tokens_a_call) / 8 if self._tokens_a_call else tokens
+    def sent(self, estimated: float, usage: TokenUsage | None) -> None:
+        """A request was sent that was expected to take `estimated` tokens; `usage` is what it told to have taken."""
+        tokens = 0 if usage is None else usage.total_tokens
+        if usage is not None:
+            self._tokens_a_call += (tokens - self._tokens_a_call) / 8 if self._tokens_a_call else tokens
         if self._tokens is not None:
             self._tokens.take(tokens - estimated)
+        if self._retries is not None:
+            self._retries.earn()
+
+    def not_sent(self, estimated: float) -> None:
+        """Nothing was sent, so that nothing of the rates is used up."""
+        if self._requests is not None:
+            self._requests.take(-1)
+        if self._tokens is not None:
+            self._tokens.take(-estimated)
 
     def congested(self, error: BaseException) -> None:
         """Send less at once when `error` says that the endpoint has too much to do."""
@@ -153,17 +164,16 @@ class EndpointLoad:
             self._requests.take(1)
         if self._tokens is not None:
             self._tokens.take(self._tokens_a_call)
-        if self._retries is not None:
-            self._retries.earn()
 
 
 class _Slot:
     """One request's place, while its block runs."""
 
-    __slots__ = ("_estimated", "_load", "_since_ms")
+    __slots__ = ("_estimated", "_load", "_sent", "_since_ms")
 
     def __init__(self, load: EndpointLoad) -> None:
         self._load = load
+        self._sent = False
 
     async def __aenter__(self) -> _Slot:
         self._estimated = await self._load.enter()
@@ -171,15 +181,21 @@ class _Slot:
         return self
 
     async def __aexit__(self, *exit_info: object) -> None:
+        if not self._sent:
+            self._load.not_sent(self._estimated)
         self._load.leave()
 
     def answered(self, usage: TokenUsage | None) -> None:
         self._load.served(self._since_ms)
-        self._load.settle(self._estimated, 0 if usage is None else usage.total_tokens)
+        self._end(usage)
 
     def failed(self, error: BaseException) -> None:
         self._load.congested(error)
-        self._load.settle(self._estimated, 0)
+        self._end(None)
+
+    def _end(self, usage: TokenUsage | None) -> None:
+        self._sent = True
+        self._load.sent(self._estimated, usage)
 
 
 class _Throttled:

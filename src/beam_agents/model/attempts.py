@@ -84,7 +84,6 @@ class Attempts:
                     try:
                         answer = await self._attempt(intent, send, record, permit, slot, satisfies)
                     except ProviderError as error:
-                        slot.failed(error)
                         if not is_retryable(error) or permit.is_trial:
                             raise
                         record.last_failure = error
@@ -127,6 +126,7 @@ class Attempts:
             response = await send()
             decoded = self.decode(response.response)
         except BaseException as error:
+            slot.failed(error)
             if is_retryable(error):
                 permit.record_failure(self.now_ms(), _cause(error))
             else:
