@@ -20,10 +20,11 @@ async def _remember(ctx: Any, event: Any) -> Any:
     return ctx.seq, ctx.state
 
 
-def _run(ttl_s: float | None) -> list[Any]:
+def _run(ttl_s: float | None, *steps: tuple[int, int]) -> list[Any]:
+    """What comes of events at the second times, when the watermark is at the first."""
     stream = test_stream.TestStream()
-    for at in (0, 20, 130):
-        stream = stream.advance_watermark_to(at).add_elements([TimestampedValue(("k", at), at)])
+    for watermark, at in steps or ((0, 0), (20, 20), (130, 130)):
+        stream = stream.advance_watermark_to(watermark).add_elements([TimestampedValue(("k", at), at)])
     settings = options("BundleBasedDirectRunner")
     settings.view_as(StandardOptions).streaming = True
     pipeline = beam.Pipeline(options=settings)
@@ -43,6 +44,11 @@ def test_a_key_is_forgotten_when_the_watermark_is_past_its_time() -> None:
 
 def test_without_a_time_a_key_is_kept() -> None:
     assert _run(None) == [(0, [0]), (1, [0, 20]), (2, [0, 20, 130])]
+
+
+def test_an_older_event_does_not_shorten_the_time_of_its_key() -> None:
+    kept = _run(60, (0, 100), (101, 10), (110, 120), (170, 175), (300, 300))
+    assert kept == [(0, [100]), (1, [100, 10]), (2, [100, 10, 120]), (3, [100, 10, 120, 175]), (0, [300])]
 
 
 def test_a_bounded_pipeline_is_not_disturbed() -> None:
