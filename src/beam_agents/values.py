@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TypeAlias, Union
 
-__all__ = ["DecodedResponse", "Json", "JsonObject", "LlmRequest", "LlmResponse", "TokenUsage"]
+__all__ = ["DecodedResponse", "Json", "JsonObject", "LlmRequest", "LlmResponse", "TokenUsage", "well_formed"]
 
 Json: TypeAlias = Union[bool, int, float, str, Sequence["Json"], Mapping[str, "Json"], None]  # noqa: UP007 - forward references
 """A value that JSON can hold."""
@@ -75,6 +75,11 @@ class TokenUsage:
             _known_sum(self.cached_tokens, other.cached_tokens),
             _known_sum(self.reasoning_tokens, other.reasoning_tokens),
         )
+
+
+def well_formed(text: str) -> str:
+    """`text` with `?` in place of each lone surrogate: JSON can name those, but UTF-8 and protobuf cannot hold them."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 @dataclass(frozen=True, slots=True)

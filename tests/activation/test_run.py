@@ -11,7 +11,7 @@ import pytest
 
 from beam_agents.activation.staging import Position, Scope
 from beam_agents.errors import RateLimitError, ServerError
-from beam_agents.model import RetryPolicy
+from beam_agents.model import DecodedResponse, RetryPolicy
 from beam_agents.proto import TraceEvent
 from beam_agents.testing import FakeLLM, RecordingSleep, fail_then_succeed, match_any, raise_error, respond_with
 from tests.activation.conftest import SCOPE, body
@@ -215,3 +215,13 @@ async def test_the_token_limit_holds_for_the_whole_activation(run: Any, llm: Fak
 
     outcome = await run(agent, max_tokens_per_activation=10)
     assert (outcome.dead_letter.error_type, llm.call_count) == ("BudgetExceeded", 2)
+
+
+async def test_half_a_character_in_an_answer_becomes_a_question_mark(run: Any, llm: FakeLLM) -> None:
+    llm.add_rule(match_any(), respond_with(b'{"text": "hi \\ud83d"}'))
+
+    async def agent(ctx: Any, event: Any) -> Any:
+        return (await ctx.complete("q")).text
+
+    outcome = await run(agent, decode=lambda payload: DecodedResponse(None, json.loads(payload)["text"]))
+    assert outcome.outputs == ("hi ?",)

@@ -7,8 +7,13 @@ from collections import defaultdict
 from typing import Any
 
 import orjson
+import pytest
+from apache_beam.coders import RowCoder
 from apache_beam.metrics.metric import MetricsFilter
 
+from beam_agents.beam.outputs import DeadLetterCoder
+from beam_agents.beam.rows import DeadLetterRow, dead_letter_row
+from beam_agents.beam.transform import _keyed as keyed
 from beam_agents.errors import ServerError
 from beam_agents.model import RetryPolicy
 from beam_agents.proto import TraceEvent
@@ -106,6 +111,40 @@ def test_a_dead_letter_carries_event_error_and_spend(run: Any) -> None:
     assert [call.class_ for call in letter.calls] == ["failed", "failed"]
     assert [event.event_type for event in letter.trace_events] == [TraceEvent.ACTIVATION, TraceEvent.LLM_CALL]
     assert scripted.kept["traces"] == scripted.kept["main"] == []
+
+
+class _Speechless(Exception):
+    def __str__(self) -> str:
+        raise LookupError("no words")
+
+    @property
+    def reason(self) -> str:
+        raise LookupError("no reason")
+
+
+async def _odd(ctx: Any, event: Any) -> Any:
+    if event == "half":
+        error = ValueError("the model answered \ud83d with sk-live-0123456789")
+        error.reason = "half \ud83d"  # type: ignore[attr-defined]
+        raise error
+    if event == "speechless":
+        raise _Speechless
+    return event
+
+
+def test_no_error_fails_the_bundle_by_its_words(run: Any) -> None:
+    run([("k", "half"), ("k", "speechless"), ("k", "good")], _odd)
+    half, speechless = scripted.kept["errors"]
+    assert (half.message, half.reason) == ("the model answered ? with …", "half ?")
+    assert (speechless.error_type, speechless.message, speechless.reason) == ("_Speechless", "_Speechless", None)
+    assert scripted.kept["main"] == ["good"]
+    assert all(DeadLetterCoder().decode(DeadLetterCoder().encode(letter)) == letter for letter in (half, speechless))
+    assert RowCoder.from_type_hint(DeadLetterRow, None).encode(dead_letter_row(half))
+
+
+def test_a_key_that_cannot_be_written_is_named_with_what_to_do() -> None:
+    with pytest.raises(ValueError, match=r"key 'k\\ud83d' as UTF-8.*make it bytes"):
+        keyed(("k\ud83d", 1))
 
 
 async def _paying_then_failing(ctx: Any, event: Any) -> None:

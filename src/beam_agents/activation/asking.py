@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from beam_agents.errors import OutputSchemaError
-from beam_agents.values import Json, JsonObject, LlmRequest
+from beam_agents.values import Json, JsonObject, LlmRequest, well_formed
 
 __all__ = ["Messages", "second_ask", "to_request"]
 
@@ -38,7 +38,7 @@ def to_request(messages: Messages, model_id: str, tools_schema: Json, sampling: 
 
 def second_ask(request: LlmRequest, error: OutputSchemaError) -> LlmRequest:
     """`request`, followed by the answer that did not do and what is wrong with it."""
-    answer: list[JsonObject] = [{"role": "assistant", "content": error.text}] if error.text else []
+    answer: list[JsonObject] = [{"role": "assistant", "content": well_formed(error.text)}] if error.text else []
     complaint: JsonObject = {
         "role": "user",
         "content": f"That answer cannot be used: {error}. Answer again, with nothing but JSON that fits the schema.",

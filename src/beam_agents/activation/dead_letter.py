@@ -11,6 +11,7 @@ from typing import Any
 
 from beam_agents import attributes as names
 from beam_agents.activation.events import exact_json
+from beam_agents.activation.saying import reason_of, said_by
 from beam_agents.activation.spend import CallSpend, discarded_calls
 from beam_agents.activation.staging import Position
 from beam_agents.errors import AnswerNotJournaledError
@@ -41,7 +42,7 @@ class DeadLetter:
         seq: position of the event among those of its key.
         event: the event, as the agent got it.
         error_type: name of the error's class.
-        message: what the error says.
+        message: what the error says, with what looks like a provider's key masked.
         reason: the error's machine-readable reason, where it has one, such as `schema_violation`.
         attempts: requests on the wire that this activation made.
         calls: every request with the class of its spend and its tokens.
@@ -78,14 +79,13 @@ class DeadLetter:
         end_ms: int = 0,
     ) -> DeadLetter:
         """The dead letter of an activation that `error` ended."""
-        reason = getattr(error, "reason", None)
         return cls(
             entity_key=position.entity_key,
             seq=position.seq,
             event=event,
             error_type=type(error).__name__,
-            message=str(error)[:_MESSAGE_CHARS],
-            reason=reason if isinstance(reason, str) else None,
+            message=said_by(error)[:_MESSAGE_CHARS],
+            reason=reason_of(error),
             attempts=sum(int(one.attributes.get(names.ATTEMPTS, 0)) for one in events),
             calls=discarded_calls(events),
             trace_events=events,

@@ -11,6 +11,7 @@ from beam_agents.activation.agent import Agent, agent_name, require_result
 from beam_agents.activation.context import AgentContext
 from beam_agents.activation.dead_letter import DeadLetter
 from beam_agents.activation.resources import Resources
+from beam_agents.activation.saying import said_by
 from beam_agents.activation.staging import ActivationStaging, Position
 from beam_agents.activation.state import encode_state
 from beam_agents.errors import ActivationTimeout, JournalError, JournalOpenError
@@ -97,7 +98,7 @@ def failure_of(outcome: Outcome, on_error: str) -> BaseException | None:
         return None
     failure = RuntimeError(
         f"the activation of key {outcome.position.entity_key!r} seq {outcome.position.seq} failed with "
-        f"{type(error).__name__}: {error}; on_error='raise' fails its bundle or job"
+        f"{type(error).__name__}: {said_by(error)}; on_error='raise' fails its bundle or job"
     )
     failure.__cause__ = error
     return failure

@@ -98,8 +98,18 @@ def _keyed(pair: Any) -> tuple[bytes, Any]:
     if isinstance(key, bytes):
         return key, event
     if isinstance(key, str):
-        return key.encode("utf-8"), event
+        return _encoded(key), event
     raise TypeError(f"RunAgent needs keys of str or bytes, but got one of {type(key).__name__}: {_ADVICE}")
+
+
+def _encoded(key: str) -> bytes:
+    try:
+        return key.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"RunAgent cannot write the key {key!r} as UTF-8, since it holds a lone surrogate: "
+            'make it bytes, or clean it with key.encode("utf-8", "replace")'
+        ) from None
 
 
 _ADVICE = "put beam.Map(lambda event: (key_of(event), event)) before it"

@@ -15,7 +15,7 @@ from beam_agents.errors import OutputSchemaError, ProviderError
 from beam_agents.model.breaker import CircuitState
 from beam_agents.ports import AttemptOutcome, PastAttempt, attempt_id
 from beam_agents.proto import TraceEvent
-from beam_agents.values import DecodedResponse, LlmRequest, TokenUsage
+from beam_agents.values import DecodedResponse, LlmRequest, TokenUsage, well_formed
 
 __all__ = ["Attempt", "CallRecord", "Endpoint", "status_of"]
 
@@ -106,7 +106,7 @@ class CallRecord:
         log = self._whole_log()
         found[names.GEN_AI_OPERATION_NAME] = "chat"
         found[names.GEN_AI_PROVIDER_NAME] = endpoint.provider_name
-        found[names.GEN_AI_REQUEST_MODEL] = _utf8(str(self.request.model_id))
+        found[names.GEN_AI_REQUEST_MODEL] = well_formed(str(self.request.model_id))
         found[names.CACHE_HIT] = _FLAG[self.cache_hit]
         found[names.BILLED] = _FLAG[self.billed]
         found[names.ATTEMPTS] = str(self.attempts)
@@ -160,11 +160,6 @@ def status_of(error: BaseException) -> int | None:
     return status if isinstance(status, int) else None
 
 
-def _utf8(text: str) -> str:
-    """`text` as protobuf can hold it: a lone surrogate becomes a question mark."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
 def _logged(call_id: str, attempt: Attempt, *, is_source: bool) -> dict[str, object]:
     logged: dict[str, object] = {"id": attempt_id(call_id, attempt.ordinal), "outcome": attempt.outcome}
     if attempt.error_type:
@@ -185,11 +180,11 @@ def _describe_answer(found: Found, decoded: DecodedResponse) -> None:
     if decoded.usage is not None:
         _describe_usage(found, decoded.usage)
     if decoded.response_model:
-        found[names.GEN_AI_RESPONSE_MODEL] = _utf8(decoded.response_model)
+        found[names.GEN_AI_RESPONSE_MODEL] = well_formed(decoded.response_model)
     if decoded.response_id:
-        found[names.GEN_AI_RESPONSE_ID] = _utf8(decoded.response_id)
+        found[names.GEN_AI_RESPONSE_ID] = well_formed(decoded.response_id)
     if decoded.finish_reason:
-        found[names.GEN_AI_RESPONSE_FINISH_REASONS] = _utf8(decoded.finish_reason)
+        found[names.GEN_AI_RESPONSE_FINISH_REASONS] = well_formed(decoded.finish_reason)
 
 
 def _describe_usage(found: Found, usage: TokenUsage) -> None:

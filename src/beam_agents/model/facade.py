@@ -35,7 +35,7 @@ from beam_agents.ports import (
     Sleep,
     StagingSink,
 )
-from beam_agents.values import DecodedResponse, LlmRequest, LlmResponse, TokenUsage
+from beam_agents.values import DecodedResponse, LlmRequest, LlmResponse, TokenUsage, well_formed
 
 __all__ = ["FacadeResult", "LlmFacade"]
 
@@ -64,8 +64,8 @@ class FacadeResult:
 
     @property
     def text(self) -> str | None:
-        """The answer's text, or `None` when it has none."""
-        return self.decoded.text
+        """The answer's text, well-formed: what an agent emits of it can be written. `None` when it has none."""
+        return None if self.decoded.text is None else well_formed(self.decoded.text)
 
 
 class LlmFacade:
