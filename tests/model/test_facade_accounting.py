@@ -7,10 +7,17 @@ import json
 import pytest
 from pydantic import BaseModel
 
-from beam_agents.errors import BudgetExceeded, ConnectionBroken, OutputSchemaError, RateLimitError, ServerError
+from beam_agents.errors import (
+    BudgetExceeded,
+    ConnectionBroken,
+    OutputSchemaError,
+    RateLimitError,
+    ResponseDecodeError,
+    ServerError,
+)
 from beam_agents.model import DecodedResponse, TokenBudget, TokenUsage
 from tests.model.conftest import KEY, Bench, answer, ask
-from tests.model.parts import ScriptedLLM
+from tests.model.parts import NoteJournal, ScriptedLLM
 from tests.model.test_spec_scenarios import key_of, serving
 
 USAGE_NAMES = ("input_tokens", "output_tokens", "cache_read.input_tokens", "reasoning.output_tokens")
@@ -29,6 +36,44 @@ def usage_of(bench: Bench) -> dict[str, str]:
 
 
 # Usage
+
+
+@pytest.mark.parametrize(
+    ("told", "known"),
+    [
+        (TokenUsage(12.0, 3.0, 15.0, 4.0), TokenUsage(12, 3, 15, 4)),
+        (TokenUsage(12, 3, 15, -1, "2"), TokenUsage(12, 3, 15)),
+        (TokenUsage(12, 3, None), None),
+        (TokenUsage("12", "3", "15"), None),
+        (TokenUsage(12, -3, 9), None),
+        (TokenUsage(12, True, 13), None),
+        (TokenUsage(12.5, 3, 15.5), None),
+        (TokenUsage(float("nan"), 3, float("inf")), None),
+        ({"prompt_tokens": 12}, None),
+    ],
+)
+async def test_usage_that_cannot_be_counted_is_unknown_and_does_not_lose_the_answer(told, known):
+    bench, journal = Bench(serving()), NoteJournal()
+    result = await bench.facade(decode=decoding(told), journal=journal).complete(ask(), entity_key=KEY, seq=0)
+    assert (result.text, result.usage) == ("x", known)
+    assert [type(one.prompt_tokens) for one in bench.sink.usages] == ([] if known is None else [int])
+    assert usage_of(bench).get("input_tokens") == (None if known is None else "12")
+    assert "record_answer" in journal.notes
+
+
+async def test_texts_of_other_types_are_told_as_text():
+    bench = Bench(serving())
+    decode = decoding(None, response_id=4711, response_model=1.5, finish_reason=0)
+    decoded = (await bench.facade(decode=decode).complete(ask(), entity_key=KEY, seq=0)).decoded
+    assert (decoded.response_id, decoded.response_model, decoded.finish_reason) == ("4711", "1.5", "0")
+    assert bench.attributes["gen_ai.response.id"] == "4711"
+
+
+async def test_a_decode_that_returns_something_else_is_told_and_its_request_is_on_the_journal():
+    bench, journal = Bench(serving()), NoteJournal()
+    with pytest.raises(ResponseDecodeError, match="must return a DecodedResponse, not dict"):
+        await bench.facade(decode=json.loads, journal=journal).complete(ask(), entity_key=KEY, seq=0)
+    assert "record_failure" in journal.notes
 
 
 async def test_unknown_usage_stays_unknown_and_does_not_lose_the_answer():

@@ -13,6 +13,7 @@ from beam_agents.model.breaker import CircuitBreaker
 from beam_agents.model.budget import TokenBudget
 from beam_agents.model.cache_key import compute_cache_key
 from beam_agents.model.call_record import CallRecord, Endpoint
+from beam_agents.model.decoding import normalising
 from beam_agents.model.fingerprint import fingerprint
 from beam_agents.model.journaling import Journaling
 from beam_agents.model.replay_cache import ReplayCache
@@ -118,7 +119,7 @@ class LlmFacade:
     ) -> None:
         self._now_ms: Callable[[], int] = now_ms if callable(now_ms) else lambda: now_ms
         self._cache = replay_cache
-        self._decode = decode
+        self._decode = normalising(decode)
         self._staging = staging
         self._budget = budget
         self._breaker = breaker
@@ -134,7 +135,7 @@ class LlmFacade:
         )
         self._attempts = Attempts(
             provider,
-            decode,
+            self._decode,
             breaker,
             retry_policy,
             self._now_ms,
