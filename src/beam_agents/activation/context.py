@@ -97,7 +97,8 @@ class AgentContext:
         """
         self._require_open()
         if self._steps is None:
-            self._steps = Steps(self._position, self._journaling(), self._resources.loop.under_way)
+            found = self._resources
+            self._steps = Steps(self._position, self._journaling(), found.loop.under_way, found.threads)
         return await self._steps.take(self._take_step(), name, fn, args)
 
     async def complete(

@@ -15,6 +15,7 @@ from beam_agents.activation.gate import CircuitGate
 from beam_agents.activation.limits import Admission, Slots
 from beam_agents.activation.load import EndpointLoad, LoadLimits
 from beam_agents.activation.loop import ActivationLoop, activation_loop
+from beam_agents.activation.threads import Threads
 from beam_agents.model import CircuitBreaker, CircuitState, circuit_breaker_for
 from beam_agents.ports import Clock, Decode, Journal, LLMClient, Rng, Sleep
 
@@ -58,6 +59,7 @@ class Resources:
         self._rng: Rng = rng or loop.rng
         self.slots = Slots(config.max_in_flight)
         self.admission = Admission(config.max_in_flight)
+        self.threads = Threads(config.max_in_flight)
         self._journal: Journal | None = None
         self._models: dict[str, ModelAccess] = {}
         self._throttled_ms = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 import orjson
 
 from beam_agents.activation.staging import Position
+from beam_agents.activation.threads import Threads
 from beam_agents.activation.under_way import UnderWay
 from beam_agents.model.journaling import Journaling
 from beam_agents.ports import CallIdentity, Intent, JournalFinding
@@ -26,12 +26,15 @@ class Steps:
     The same name with the same arguments, for the n-th time in the activation, is the same step.
     """
 
-    __slots__ = ("_journaling", "_position", "_taken", "_under_way")
+    __slots__ = ("_journaling", "_position", "_taken", "_threads", "_under_way")
 
-    def __init__(self, position: Position, journaling: Journaling | None, under_way: UnderWay) -> None:
+    def __init__(
+        self, position: Position, journaling: Journaling | None, under_way: UnderWay, threads: Threads
+    ) -> None:
         self._position = position
         self._journaling = journaling
         self._under_way = under_way
+        self._threads = threads
         self._taken: Counter[bytes] = Counter()
 
     async def take(self, step_index: int, name: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> Json:
@@ -43,7 +46,7 @@ class Steps:
         """
         call = self._identified(step_index, name, args)
         if self._journaling is None:
-            result: Json = orjson.loads(_encoded(name, await _called(fn, args)))
+            result: Json = orjson.loads(_encoded(name, await self._called(fn, args)))
             return result
         return await self._journaled(self._journaling, call, name, fn, args)
 
@@ -64,13 +67,19 @@ class Steps:
         self, journaling: Journaling, intent: Intent, name: str, fn: Callable[..., Any], args: tuple[Any, ...]
     ) -> Json:
         try:
-            encoded = _encoded(name, await _called(fn, args))
+            encoded = _encoded(name, await self._called(fn, args))
         except BaseException as error:
             await journaling.record_failure(intent, "failed" if isinstance(error, Exception) else "in_doubt", error)
             raise
         standing = await journaling.record_answer(intent, LlmResponse(encoded), None)
         result: Json = orjson.loads(encoded if standing is None else standing.response)
         return result
+
+    async def _called(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if inspect.iscoroutinefunction(fn):
+            return await fn(*args)
+        result = await self._threads.call(fn, args)
+        return await result if inspect.isawaitable(result) else result
 
     def _identified(self, step_index: int, name: str, args: tuple[Any, ...]) -> CallIdentity:
         position = self._position
@@ -86,13 +95,6 @@ class Steps:
         return CallIdentity(
             call_id, position.entity_key, position.seq, step_index, "", position.scope.label, kind="step"
         )
-
-
-async def _called(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    if inspect.iscoroutinefunction(fn):
-        return await fn(*args)
-    result = await asyncio.to_thread(fn, *args)
-    return await result if inspect.isawaitable(result) else result
 
 
 def _encoded(name: str, result: Any) -> bytes:
