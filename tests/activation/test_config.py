@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,10 +13,15 @@ from beam_agents.activation import AgentConfig
 from beam_agents.model import RetryPolicy
 
 
-def _provider() -> Any: ...
+def _provider(api_key: str = "") -> Any: ...
 
 
 def _decode(payload: bytes) -> Any: ...
+
+
+@dataclass(frozen=True)
+class _Client:
+    api_key: str
 
 
 @pytest.mark.parametrize(
@@ -68,6 +75,31 @@ def test_no_secret_is_shown() -> None:
         AgentConfig("openai:m", journal="user:secret@host/db")
     assert "secret" not in str(refused.value)
     assert "secret" not in repr(AgentConfig("openai:m", journal="postgresql://user:secret@host/db"))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"model": "openai:m", "provider": partial(_provider, api_key="pa55word")},
+        {"provider": partial(_provider, api_key="pa55word")},
+        {"provider": _Client("pa55word"), "decode": _decode},
+        {"provider": _provider, "decode": _decode, "base_url": "https://user:pa55word@gw/"},
+        {"provider": _provider, "decode": _decode, "api_key_env": "pa55word"},
+        {"model": "openai:m", "base_url": "htps://user:pa55word@gw/"},
+        {"model": "openai:m", "base_url": "user:pa55?word@gw"},
+        {"model": "openai:m", "base_url": "htps://gw/?key=pa55word"},
+        {"model": "openai:m", "base_url": "https://user:pa55word@gw/"},
+    ],
+)
+def test_no_error_shows_what_a_factory_or_url_holds(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"provider|base_url|api_key_env") as refused:
+        AgentConfig(**fields)
+    assert "pa55" not in str(refused.value)
+
+
+def test_no_repr_shows_what_a_factory_or_url_holds() -> None:
+    assert "pa55word" not in repr(AgentConfig(provider=partial(_provider, api_key="pa55word"), decode=_decode))
+    assert "pa55word" not in repr(AgentConfig("openai:m", base_url="https://gw/?key=pa55word"))
 
 
 def test_a_threshold_that_one_call_can_reach_is_warned_of() -> None:

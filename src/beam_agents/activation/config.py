@@ -9,9 +9,11 @@ import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from beam_agents.activation.agent import agent_name
 from beam_agents.activation.preflight import require_expressible
 from beam_agents.model import RetryPolicy
 from beam_agents.ports import Decode, DivergencePolicy, InDoubtPolicy, LLMClient
@@ -30,6 +32,7 @@ _CHOICES = {
 }
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
 _URL = re.compile(r"https?://[^\s/?#]+\S*", re.IGNORECASE)
+_USER = re.compile(r"^([^:/@]*://)?.*@", re.DOTALL)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -87,9 +90,9 @@ class AgentConfig:
 
     model: str | None = None
     _: KW_ONLY
-    provider: Callable[[], LLMClient] | None = None
+    provider: Callable[[], LLMClient] | None = field(default=None, repr=False)
     decode: Decode | None = None
-    base_url: str | None = None
+    base_url: str | None = field(default=None, repr=False)
     api_key_env: str | None = None
     retry_policy: RetryPolicy = _RETRY_POLICY
     breaker_threshold: int = 10
@@ -140,7 +143,7 @@ class AgentConfig:
         if (self.model is None) == (self.provider is None):
             raise ValueError(
                 f"give either model or provider with decode, not both and not neither: "
-                f"model={self.model!r}, provider={self.provider!r}"
+                f"model={self.model!r}, provider={self.provider and agent_name(self.provider)}"
             )
         if self.model is not None:
             vendor, _, name = str(self.model).partition(":")
@@ -151,13 +154,15 @@ class AgentConfig:
             return
         if not callable(self.provider):
             raise ValueError(
-                f"provider must be a factory without arguments, not {self.provider!r}; wrap a client in one"
+                f"provider must be a factory without arguments, not a {type(self.provider).__name__}; "
+                "wrap a client in one"
             )
         if not callable(self.decode):
             raise ValueError(f"decode must read the bytes of the provider's answers, but is {self.decode!r}")
         for name, left_out in (("base_url", None), ("api_key_env", None), ("structured_output", "native")):
             if getattr(self, name) != left_out:
-                raise ValueError(f"{name}={getattr(self, name)!r} has no effect on provider; give it to the factory")
+                shown = _shown(name, getattr(self, name))
+                raise ValueError(f"{name}={shown} has no effect on provider; give it to the factory")
 
     def _check_schemas(self) -> None:
         if not isinstance(self.output_schemas, tuple):
@@ -195,6 +200,8 @@ class AgentConfig:
 
     def _check_texts(self) -> None:
         _require_text("base_url", self.base_url, _URL, "an http:// or https:// URL")
+        if self.base_url is not None and "@" in urlsplit(self.base_url).netloc:
+            raise ValueError("base_url must not hold a user name or password: name the key's variable in api_key_env")
         _require_text(
             "api_key_env", self.api_key_env, _VARIABLE, "the name of an environment variable, not a key itself"
         )
@@ -223,5 +230,13 @@ def _require_text(name: str, value: object, shape: re.Pattern[str], wanted: str)
     if value is None:
         return
     if not isinstance(value, str) or not shape.fullmatch(value):
-        shown = "the given value" if name == "api_key_env" else repr(value)
-        raise ValueError(f"{name} must be {wanted}, which {shown} is not")
+        raise ValueError(f"{name} must be {wanted}, which {_shown(name, value)} is not")
+
+
+def _shown(name: str, value: object) -> str:
+    """The value for an error, without what may be a secret: a key, or a URL's user, password and query."""
+    if name == "api_key_env":
+        return "the given value"
+    if name == "base_url" and isinstance(value, str):
+        return repr(_USER.sub(r"\1…@", value).partition("?")[0])
+    return repr(value)
