@@ -60,6 +60,9 @@ class _Client:
         ({"model": "openai:m", "retry_budget": 1.5}, "retry_budget must be .* of at most 1"),
         ({"model": "openai:m", "max_in_flight_per_endpoint": 0}, "max_in_flight_per_endpoint must be an int"),
         ({"model": "openai:m", "journal": "journal.db"}, "journal must be a URI such as 'sqlite:///journal.db'"),
+        ({"model": "opnai:m"}, "model='opnai:m' names no vendor that there is: known are anthropic, gemini, openai"),
+        ({"model": "openai:m", "journal": "sqlit:///a.db"}, "no journal is called 'sqlit'; there are memory, postgres"),
+        ({"model": "openai:m", "journal": "redis://u:p@w@h"}, "must be percent-encoded"),
     ],
 )
 def test_a_senseless_field_is_named_with_its_value(fields: dict[str, Any], said: str) -> None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from beam_agents.activation import AgentConfig
 from beam_agents.activation.preflight import asked_schemas, schema_warnings, warn_of_schemas
 from beam_agents.errors import SchemaNotExpressibleError
-from beam_agents.providers import GeminiClient, OpenAIClient
+from beam_agents.providers import PROVIDERS, GeminiClient, OpenAIClient
 from tests.activation import schemas
 
 OPENAI = AgentConfig("openai:m")
@@ -47,7 +47,6 @@ def test_a_declared_schema_that_cannot_be_asked_for_fails_with_field_and_reason(
     [
         lambda: AgentConfig("gemini:m", output_schemas=(Tags,)),
         lambda: AgentConfig("openai:m", output_schemas=(Tags,), structured_output="prompt"),
-        lambda: AgentConfig("another:m", output_schemas=(Tags,)),
         lambda: AgentConfig(provider=lambda: None, decode=OpenAIClient.decode, output_schemas=(Tags,)),
         lambda: AgentConfig(
             provider=partial(OpenAIClient, structured_output="prompt"),
@@ -59,6 +58,11 @@ def test_a_declared_schema_that_cannot_be_asked_for_fails_with_field_and_reason(
 )
 def test_what_can_be_asked_for_or_is_not_known_passes(make: Any):
     assert make().output_schemas == (Tags,)
+
+
+def test_a_vendor_without_known_rules_passes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(PROVIDERS, "another", "another:Client")
+    assert AgentConfig("another:m", output_schemas=(Tags,)).output_schemas == (Tags,)
 
 
 def test_a_client_of_ours_as_provider_is_looked_at():

@@ -15,8 +15,10 @@ from pydantic import BaseModel
 
 from beam_agents.activation.agent import agent_name
 from beam_agents.activation.preflight import require_expressible
+from beam_agents.errors import JournalOpenError
 from beam_agents.model import RetryPolicy
 from beam_agents.ports import Decode, DivergencePolicy, InDoubtPolicy, LLMClient
+from beam_agents.providers import PROVIDERS
 
 __all__ = ["AgentConfig"]
 
@@ -149,6 +151,11 @@ class AgentConfig:
             vendor, _, name = str(self.model).partition(":")
             if not isinstance(self.model, str) or not vendor.strip() or not name.strip():
                 raise ValueError(f"model must look like 'openai:gpt-4o-mini', not {self.model!r}")
+            if vendor not in PROVIDERS:
+                raise ValueError(
+                    f"model={self.model!r} names no vendor that there is: known are {', '.join(sorted(PROVIDERS))}; "
+                    "for any other give provider and decode"
+                )
             if self.decode is not None:
                 raise ValueError(f"decode belongs to provider; model={self.model!r} brings its own")
             return
@@ -211,6 +218,17 @@ class AgentConfig:
             raise ValueError(  # without the value: it may hold a password in any place
                 "journal must be a URI such as 'sqlite:///journal.db', with a scheme and without spaces (%20)"
             )
+        if self.journal is not None:
+            _require_journal(self.journal)
+
+
+def _require_journal(uri: str) -> None:
+    from beam_agents.journals.opening import require_known  # SQLite and others, for those who journal
+
+    try:
+        require_known(uri)
+    except JournalOpenError as error:
+        raise ValueError(f"journal={error}") from None
 
 
 def _require_int(name: str, value: object, least: int) -> None:

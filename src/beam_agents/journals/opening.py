@@ -16,7 +16,7 @@ from beam_agents.journals.uri import JournalUri
 from beam_agents.journals.vault import Vault
 from beam_agents.ports import Clock
 
-__all__ = ["open_journal", "open_reader"]
+__all__ = ["open_journal", "open_reader", "require_known"]
 
 
 class _Backend(NamedTuple):
@@ -70,12 +70,21 @@ def open_reader(uri: str, *, now_ms: Clock | None = None) -> JournalReader:
     return backend.reader(opening)
 
 
-def _named(uri: str, now_ms: Clock | None, owner: str | None) -> tuple[_Backend, Opening]:
+def require_known(uri: str) -> JournalUri:
+    """Read `uri`, which names one of our journals. Opens nothing.
+
+    Raises:
+        JournalOpenError: for what is no such URI.
+    """
     parsed = JournalUri.parse(uri)
-    backend = _BACKENDS.get(parsed.scheme)
-    if backend is None:
+    if parsed.scheme not in _BACKENDS:
         raise JournalOpenError(
             f"{parsed.shown}: no journal is called {parsed.scheme!r}; there are {', '.join(sorted(_BACKENDS))}"
         )
+    return parsed
+
+
+def _named(uri: str, now_ms: Clock | None, owner: str | None) -> tuple[_Backend, Opening]:
+    parsed = require_known(uri)
     vault = Vault.from_environment(parsed.options.get("key_env", ""), parsed.shown)
-    return backend(), Opening(parsed, owner, now_ms or real_now_ms, vault)
+    return _BACKENDS[parsed.scheme](), Opening(parsed, owner, now_ms or real_now_ms, vault)
