@@ -229,6 +229,18 @@ async def test_trials_are_spread_over_a_quarter_of_the_cooldown(clock: ManualClo
     assert len(set(waits)) > 10
 
 
+async def test_a_circuit_without_a_cooldown_is_not_tried_in_a_hot_loop(run: Any, llm: FakeLLM) -> None:
+    llm.add_rule(match_any(), fail_then_succeed(error=ServerError(503), times=1_000, payload=body()))
+
+    async def agent(ctx: Any, event: Any) -> None:
+        await asyncio.gather(ctx.complete("fails"), return_exceptions=True)
+        await ctx.complete("opens the circuit")
+
+    policy = RetryPolicy(1, 0, 0)
+    await run(agent, retry_policy=policy, breaker_threshold=2, breaker_cooldown_ms=0, activation_timeout_s=10)
+    assert 40 <= llm.call_count <= 60
+
+
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5_000), st.floats(0, 1e6)), max_size=80))
 def test_the_limit_stays_between_one_and_its_cap(events: list[tuple[bool, int, float]]) -> None:
