@@ -52,6 +52,26 @@ def test_a_blocked_loop_is_stalled_until_it_serves_again(loop) -> None:
     assert loop.stalled_s() < 60
 
 
+def test_who_waits_for_a_blocked_loop_is_told_where_it_stands(loop) -> None:
+    free = threading.Event()
+
+    async def blocking() -> None:
+        free.wait()
+
+    try:
+        with pytest.raises(RuntimeError, match=r"has blocked the activation loop for .* at wait"):
+            loop.run_watched(blocking(), 0)
+    finally:
+        free.set()
+
+
+def test_what_is_watched_gives_its_result(loop) -> None:
+    async def answering() -> str:
+        return "done"
+
+    assert loop.run_watched(answering(), 10) == "done"
+
+
 def test_what_is_posted_runs_on_the_loop_in_order(loop) -> None:
     seen: list[tuple[int, str]] = []
     done = threading.Event()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -15,7 +17,7 @@ from pydantic import BaseModel
 
 from beam_agents import AgentConfig, Complete, FacadeModelHandler
 from beam_agents.activation.dead_letter import DeadLetter
-from beam_agents.errors import SchemaNotExpressibleError
+from beam_agents.errors import JournalOpenError, SchemaNotExpressibleError
 from beam_agents.model import LlmRequest, OutputSchemaError
 from beam_agents.testing import match_any, match_contains, respond_with
 from tests.beam import scripted
@@ -176,6 +178,48 @@ def test_a_failed_example_fails_the_batch_when_told_to() -> None:
     scripted.llm.add_rule(match_any(), respond_with(orjson.dumps({"text": "no json", "usage": [1, 1]})))
     with pytest.raises((RuntimeError, OutputSchemaError), match="not valid JSON"):
         _infer(FacadeModelHandler(config(on_error="raise"), output_schema=Verdict), ["bad"])
+
+
+def _exits(example: Any) -> Any:
+    raise SystemExit(1)
+
+
+def test_whatever_an_example_raises_fails_the_batch_when_told_to() -> None:
+    handler = FacadeModelHandler(config(on_error="raise"), to_request=_exits)
+    with pytest.raises(RuntimeError, match="failed with SystemExit: 1"):
+        handler.run_inference(["a"], handler.load_model())
+
+
+def test_a_journal_that_cannot_be_opened_fails_the_batch(tmp_path: Path) -> None:
+    handler = FacadeModelHandler(config(journal=f"sqlite:///{tmp_path}/nowhere/j.db"))
+    with pytest.raises(JournalOpenError):
+        handler.run_inference(["a"], handler.load_model())
+
+
+@pytest.mark.parametrize("construct", [partial(Complete, str), FacadeModelHandler])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"reask": -1, "output_schema": Verdict}, "reask must be an int of at least 0, not -1"),
+        ({"reask": 2}, "reask=2 has no effect without output_schema"),
+    ],
+)
+def test_a_senseless_reask_is_refused_when_built(construct: Any, wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        construct(config(), **wrong)
+
+
+@pytest.mark.parametrize("size", [0, -3, True, 1.5])
+def test_a_senseless_batch_size_is_refused_when_built(size: Any) -> None:
+    with pytest.raises(ValueError, match="max_batch_size must be an int of at least 1, not"):
+        FacadeModelHandler(config(), max_batch_size=size)
+
+
+def test_what_is_no_function_is_refused_when_built() -> None:
+    with pytest.raises(TypeError, match="to_output must be a function, but is 'x'"):
+        Complete(str, config(), to_output="x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="to_request must be a function, but is 'x'"):
+        FacadeModelHandler(config(), to_request="x")  # type: ignore[arg-type]
 
 
 class FreeKeys(BaseModel):

@@ -36,6 +36,15 @@ class Completion:
     reask: int = 0
     sampling_params: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name in ("to_request", "to_output"):
+            if not callable(getattr(self, name)):
+                raise TypeError(f"{name} must be a function, but is {getattr(self, name)!r}")
+        if isinstance(self.reask, bool) or not isinstance(self.reask, int) or self.reask < 0:
+            raise ValueError(f"reask must be an int of at least 0, not {self.reask!r}")
+        if self.reask and self.output_schema is None:
+            raise ValueError(f"reask={self.reask} has no effect without output_schema")
+
     async def __call__(self, ctx: AgentContext, element: Any) -> Any:
         """Called by the activation."""
         messages = self.to_request(element)

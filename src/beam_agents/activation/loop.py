@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import wait
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _CLOSING_S = 5.0
+_PATIENCE_S = 1.0
 _GARBAGE_THRESHOLD = 25_000
 
 
@@ -96,6 +98,17 @@ class ActivationLoop:
     def run(self, coroutine: Coroutine[Any, Any, _T], timeout_s: float | None = None) -> _T:
         """Run `coroutine` on the loop and wait for its result. Not to be called on the loop's own thread."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout_s)
+
+    def run_watched(self, coroutine: Coroutine[Any, Any, _T], stalled_after_s: float) -> _T:
+        """As `run`, but raises as `require_alive` does when the loop cannot bring `coroutine` to its end."""
+        result = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        while not wait((result,), _PATIENCE_S).done:
+            try:
+                self.require_alive(stalled_after_s)
+            except RuntimeError:
+                result.cancel()
+                raise
+        return result.result()
 
     def on_close(self, closer: Callable[[], Awaitable[None]]) -> None:
         """Have `closer` awaited when the loop closes, the latest first."""

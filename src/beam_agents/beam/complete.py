@@ -45,6 +45,7 @@ class Complete(beam.PTransform):  # type: ignore[misc]
 
     Raises:
         TypeError: when something cannot be sent to workers, or is not of the right kind.
+        ValueError: when `reask` has no sensible value, or no `output_schema`.
         SchemaNotExpressibleError: when the vendor of `config.model` cannot be asked for `output_schema`.
     """
 

@@ -14,10 +14,11 @@ from pydantic import BaseModel
 from beam_agents.activation.asking import Messages
 from beam_agents.activation.completion import Completion, element_key
 from beam_agents.activation.config import AgentConfig
+from beam_agents.activation.durable import STALLED_MARGIN_S
 from beam_agents.activation.metrics import Measures
 from beam_agents.activation.preflight import require_expressible
 from beam_agents.activation.resources import Resources, resources_for
-from beam_agents.activation.run import Activation, Outcome, run_activation
+from beam_agents.activation.run import Activation, Outcome, failure_of, run_activation
 from beam_agents.activation.staging import Position, Scope
 from beam_agents.beam.metrics import record
 from beam_agents.beam.naming import require_picklable
@@ -31,8 +32,9 @@ class FacadeModelHandler(ModelHandler):  # type: ignore[misc]
 
     The examples of a batch are asked at once. Each yields a `PredictionResult` whose `inference` is a
     `FacadeResult`; with `on_error="dead_letter"` that of a failed example is its `DeadLetter`, with
-    `on_error="raise"` it fails the batch, once the others are through. With a journal a batch that is retried
-    pays for nothing that was answered. `inference_args` are sampling parameters.
+    `on_error="raise"` it fails the batch, once the others are through; so does a journal that cannot be opened,
+    in either case. With a journal a batch that is retried pays for nothing that was answered. `inference_args`
+    are sampling parameters.
 
     Args:
         config: how the model is reached; `namespace` (default `run_inference`) scopes the journal.
@@ -42,6 +44,7 @@ class FacadeModelHandler(ModelHandler):  # type: ignore[misc]
         max_batch_size: examples in a batch; by default `config.max_in_flight`.
 
     Raises:
+        TypeError, ValueError: when something cannot be sent to workers, or has no sensible value.
         SchemaNotExpressibleError: when the vendor of `config.model` cannot be asked for `output_schema`.
     """
 
@@ -54,7 +57,11 @@ class FacadeModelHandler(ModelHandler):  # type: ignore[misc]
         reask: int = 0,
         max_batch_size: int | None = None,
     ) -> None:
+        if not isinstance(config, AgentConfig):
+            raise TypeError(f"config must be an AgentConfig, not {type(config).__name__}")
         size = config.max_in_flight if max_batch_size is None else max_batch_size
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(f"max_batch_size must be an int of at least 1, not {size!r}")
         super().__init__(max_batch_size=size)
         self._config = config
         require_expressible(output_schema, config)
@@ -70,9 +77,15 @@ class FacadeModelHandler(ModelHandler):  # type: ignore[misc]
     ) -> Iterable[PredictionResult]:
         """Ask for every example of the batch at once; results in the order of the examples."""
         completion = replace(self._completion, sampling_params=dict(inference_args or {}))
-        outcomes = model.loop.run(self._outcomes(completion, batch, model))
+        outcomes = model.loop.run_watched(
+            self._outcomes(completion, batch, model), self._config.activation_timeout_s + STALLED_MARGIN_S
+        )
+        for outcome in outcomes:
+            failure = failure_of(outcome, self._config.on_error)
+            if failure is not None:
+                raise failure
         results = [
-            PredictionResult(example, self._inference(outcome), self._config.model)
+            PredictionResult(example, outcome.dead_letter or outcome.outputs[0], self._config.model)
             for example, outcome in zip(batch, outcomes, strict=True)
         ]
         measures = Measures()
@@ -101,13 +114,6 @@ class FacadeModelHandler(ModelHandler):  # type: ignore[misc]
                 return await run_activation(Activation(completion, example, position), resources)
 
         return await asyncio.gather(*map(one, batch))
-
-    def _inference(self, outcome: Outcome) -> Any:
-        if outcome.dead_letter is None:
-            return outcome.outputs[0]
-        if self._config.on_error == "raise" and isinstance(outcome.error, Exception):
-            raise outcome.error
-        return outcome.dead_letter
 
 
 def _itself(example: Any) -> Any:
