@@ -107,7 +107,14 @@ async def test_a_context_serves_no_more_once_its_activation_is_over(run: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("state", "error"), [({1, 2}, "TypeError"), ("x" * 200_000, "StateTooLargeError"), (object(), "TypeError")]
+    ("state", "error"),
+    [
+        ({1, 2}, "TypeError"),
+        ("x" * 200_000, "StateTooLargeError"),
+        (object(), "TypeError"),
+        (float("nan"), "TypeError"),
+        ({"scores": [1.0, (None, float("inf"))]}, "TypeError"),
+    ],
 )
 async def test_state_that_cannot_be_kept_fails_the_activation(run: Any, state: Any, error: str) -> None:
     async def agent(ctx: Any, event: Any) -> None:

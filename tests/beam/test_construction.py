@@ -57,9 +57,19 @@ def _plain(ctx: Any, event: Any) -> None: ...
 async def _of_one(ctx: Any) -> None: ...
 
 
+async def _yielding(ctx: Any, event: Any) -> Any:
+    yield event
+
+
 @pytest.mark.parametrize(
     ("agent", "said"),
-    [(_plain, "async def"), (_of_one, r"\(ctx, event\)"), ("agent", "cannot be called"), (len, "coroutine function")],
+    [
+        (_plain, "async def"),
+        (_of_one, r"\(ctx, event\)"),
+        ("agent", "cannot be called"),
+        (len, "coroutine function"),
+        (_yielding, "yields its outputs: emit them with ctx.emit"),
+    ],
 )
 def test_what_is_no_agent_is_refused(agent: Any, said: str) -> None:
     with pytest.raises(TypeError, match=said):

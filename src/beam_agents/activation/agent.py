@@ -22,6 +22,8 @@ def require_agent(agent: object) -> None:
     name = agent_name(agent)
     if not callable(agent):
         raise TypeError(f"an agent must be 'async def agent(ctx, event)', but {agent!r} cannot be called")
+    if inspect.isasyncgenfunction(called) or inspect.isasyncgenfunction(getattr(called, "__call__", None)):  # noqa: B004
+        raise TypeError(f"agent {name} yields its outputs: emit them with ctx.emit(output) instead")
     if not (inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(getattr(called, "__call__", None))):  # noqa: B004
         raise TypeError(f"agent {name} is not a coroutine function: define it with 'async def {name}(ctx, event)'")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 from typing import Any
 
@@ -22,9 +23,10 @@ def seq_of(event: Any, counted: int, config: AgentConfig) -> int:
     """
     if config.sequence is None:
         return counted
-    seq: object = config.sequence(event)
-    if isinstance(seq, bool) or not isinstance(seq, int):
-        raise TypeError(f"sequence must return an int, not {type(seq).__name__}")
+    given: Any = config.sequence(event)
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise TypeError(f"sequence must return an int, not {type(given).__name__}")
+    seq = operator.index(given)  # NumPy's integers are none of Python's
     if not -_INT64 <= seq < _INT64 - 1:
         raise ValueError(f"sequence must return a number of 64 bits, not {seq}")
     return seq

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import orjson
@@ -32,6 +33,17 @@ def encode_state(value: Any) -> bytes:
         encoded = orjson.dumps(value)
     except TypeError as error:
         raise TypeError(f"ctx.state must be a JSON value: {error}") from None
+    if b"null" in encoded and _holds_odd_number(value):
+        raise TypeError("ctx.state must be a JSON value, and NaN and infinity are none")
     if len(encoded) > STATE_LIMIT_BYTES:
         raise StateTooLargeError(len(encoded), STATE_LIMIT_BYTES)
     return encoded
+
+
+def _holds_odd_number(value: Any) -> bool:
+    """Whether a NaN or an infinity is in `value`, which would be written as `null`."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, dict):
+        return any(map(_holds_odd_number, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(_holds_odd_number, value))

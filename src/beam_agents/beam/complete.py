@@ -32,8 +32,8 @@ _EMPTY = CellValue()
 class Complete(beam.PTransform):  # type: ignore[misc]
     """Asks the model once for each element, many at once, with retries, breaker, journal, account and traces.
 
-    A call is named by its element: with a journal, equal elements share one answer, and running again under
-    one namespace pays nothing twice. The outputs are those of `RunAgent`; `.main` holds
+    A call is named by its element: with a journal, equal elements of a window share one answer, and running
+    again under one namespace pays nothing twice. The outputs are those of `RunAgent`; `.main` holds
     `(element, FacadeResult)` unless `to_output` says otherwise.
 
     Args:
