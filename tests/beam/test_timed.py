@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
@@ -27,7 +26,16 @@ from tests.beam.conftest import config
 from tests.beam.timer_engine import Engine
 
 NO_SPLIT = "--experiments=prism_disable_sdf_split"
-gates: defaultdict[Any, Future[None]] = defaultdict(Future)
+
+
+class Gates(dict[Any, "Future[None]"]):
+    """Made when first asked for, by whichever thread comes first; a `defaultdict` can make two."""
+
+    def __missing__(self, name: Any) -> Future[None]:
+        return self.setdefault(name, Future())
+
+
+gates = Gates()
 
 
 @pytest.fixture(autouse=True)
