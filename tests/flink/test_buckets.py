@@ -38,3 +38,8 @@ def test_the_first_event_of_a_process_wakes_every_bucket(bucketing):
 def test_a_key_is_text_or_bytes(bucketing):
     with pytest.raises(TypeError, match="keys must be str or bytes, not int"):
         rows_of(bucketing, 7, "7")
+
+
+def test_a_key_that_utf8_cannot_hold_is_refused_with_advice():
+    with pytest.raises(ValueError, match=r"key 'k\\ud83d' as UTF-8.*make it bytes"):
+        rows_of(Bucketing(str), "k", "k\ud83d")

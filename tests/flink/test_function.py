@@ -297,7 +297,8 @@ def test_a_guard_leaves_a_resting_key_alone_that_has_an_event_again():
     assert values(early + settled(restored(engine))) == [(1, ["e0", 0]), (2, ["e1", 1])]
 
 
-def test_a_guard_moves_the_cells_of_a_bucket_of_which_another_key_has_events():
+def one_rests_and_one_waits():
+    """Two keys of one bucket: the first has been answered, the second waits for `go`."""
     agent, go = gated()
     engine, _ = engine_for(agent)
     go.set()
@@ -305,6 +306,11 @@ def test_a_guard_moves_the_cells_of_a_bucket_of_which_another_key_has_events():
     early = engine.element(first, "rests", 1) + settled(engine)
     go.clear()
     engine.element(second, "waits", 2)
+    return engine, go, first, second, early
+
+
+def test_a_guard_moves_the_cells_of_a_bucket_of_which_another_key_has_events():
+    engine, go, first, second, early = one_rests_and_one_waits()
     engine.advance(40_000)
     assert (list(cells(engine, "waiting")), list(cells(engine, "cells"))) == ([second.encode()], [first.encode()])
     go.set()
@@ -312,13 +318,7 @@ def test_a_guard_moves_the_cells_of_a_bucket_of_which_another_key_has_events():
 
 
 def test_a_restart_tells_resting_keys_of_a_bucket_from_those_with_events():
-    agent, go = gated()
-    engine, _ = engine_for(agent)
-    go.set()
-    first, second = [f"k{n}" for n in range(1_000) if bucket_of(b"k%d" % n) == bucket_of(b"k0")][:2]
-    early = engine.element(first, "rests", 1) + settled(engine)
-    go.clear()
-    engine.element(second, "waits", 2)
+    engine, go, first, _, early = one_rests_and_one_waits()
     again = restored(engine)
     go.set()
     assert values(early + settled(again)) == [(1, ["rests", 0]), (2, ["waits", 0])]

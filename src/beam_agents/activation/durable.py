@@ -9,19 +9,17 @@ from beam_agents.activation.agent import Agent
 from beam_agents.activation.config import AgentConfig
 from beam_agents.activation.events import decode_event, encode_event
 from beam_agents.activation.in_flight import Base, InFlight, Waiting
+from beam_agents.activation.loop import STALLED_MARGIN_S
 from beam_agents.activation.numbering import seq_of
 from beam_agents.activation.resources import Resources, resources_for
 from beam_agents.activation.run import Outcome, failure_of
 from beam_agents.activation.staging import Scope
 from beam_agents.proto import AgentCell
 
-__all__ = ["MOST_UNPROVEN", "STALLED_MARGIN_S", "Committed", "DurableEvents", "durable_events_for"]
+__all__ = ["MOST_UNPROVEN", "Committed", "DurableEvents", "durable_events_for"]
 
 MOST_UNPROVEN = 1_000
 """Of how many keys commits are kept until the key has another event anyway."""
-
-STALLED_MARGIN_S = 10.0
-"""For how long beyond its deadline an activation may keep the loop from serving anything."""
 
 _LOOK_AHEAD = 64
 _ROOM_S = _PATIENCE_S = 1.0

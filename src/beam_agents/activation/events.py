@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["decode_event", "encode_event", "exact_json"]
+__all__ = ["decode_event", "encode_event", "encode_key", "exact_json"]
 
 _JSON_TYPES = (str, int, float, bool, type(None))
 
@@ -22,6 +22,17 @@ def encode_event(event: Any) -> bytes:
         return b"b" + event
     told = exact_json(event)
     return b"p" + _pickled(event) if told is None else b"j" + told
+
+
+def encode_key(key: str) -> bytes:
+    """A key of text as the bytes that it is. Raises `ValueError` for one that UTF-8 cannot hold."""
+    try:
+        return key.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"cannot write the key {key!r} as UTF-8, since it holds a lone surrogate: "
+            'make it bytes, or clean it with key.encode("utf-8", "replace")'
+        ) from None
 
 
 def decode_event(stored: bytes) -> Any:

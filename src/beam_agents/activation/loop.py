@@ -24,6 +24,9 @@ __all__ = ["ActivationLoop", "activation_loop", "close_activation_loop"]
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
+STALLED_MARGIN_S = 10.0
+"""For how long beyond its deadline an activation may keep the loop from serving anything."""
+
 _CLOSING_S = 5.0
 _PATIENCE_S = 1.0
 _GARBAGE_THRESHOLD = 25_000

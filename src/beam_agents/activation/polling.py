@@ -40,13 +40,6 @@ class Polling:
         factor = _UP if took_ms > self._usual_ms else 1 / _DOWN
         self._usual_ms = min(max(self._usual_ms * factor, self._grid_ms), _LONGEST_MS)
 
-    def begin(self, key: bytes, now_ms: int) -> int | None:
-        """The time of the key's first timer, or `None` when one is set already."""
-        if key in self._watches:
-            return None
-        watch = self._watches[key] = _Watch(now_ms, self._after(now_ms, 0))
-        return watch.next_ms
-
     def due_ms(self, key: bytes) -> int:
         """When the key, which has work, is looked at next."""
         return self._watches[key].next_ms

@@ -13,6 +13,7 @@ from typing import Any
 
 from beam_agents.activation.agent import Agent
 from beam_agents.activation.line import Line, LineWork
+from beam_agents.activation.loop import STALLED_MARGIN_S
 from beam_agents.activation.numbering import run_numbered
 from beam_agents.activation.resources import Resources
 from beam_agents.activation.run import Activation, Outcome, failure_of
@@ -22,7 +23,6 @@ from beam_agents.beam.state import CellValue
 __all__ = ["Bundle", "Finished", "Lane", "Pending"]
 
 _HELD_BACK_S = 0.5
-_STALLED_MARGIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Lane(Line[Pending]):
 class Bundle:
     """Runs activations on the loop for the thread that a bundle is processed on."""
 
-    def __init__(self, agent: Agent, resources: Resources, *, stalled_margin_s: float = _STALLED_MARGIN_S) -> None:
+    def __init__(self, agent: Agent, resources: Resources, *, stalled_margin_s: float = STALLED_MARGIN_S) -> None:
         self._agent = agent
         self.resources = resources
         self._stalled_after_s = resources.config.activation_timeout_s + stalled_margin_s

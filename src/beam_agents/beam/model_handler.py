@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from beam_agents.activation.asking import Messages
 from beam_agents.activation.completion import Completion, element_key
 from beam_agents.activation.config import AgentConfig
-from beam_agents.activation.durable import STALLED_MARGIN_S
+from beam_agents.activation.loop import STALLED_MARGIN_S
 from beam_agents.activation.metrics import Measures
 from beam_agents.activation.preflight import require_expressible
 from beam_agents.activation.resources import Resources, resources_for

@@ -11,6 +11,7 @@ from apache_beam.typehints.typehints import TupleConstraint, UnionConstraint
 from beam_agents.activation.agent import Agent, agent_name, require_agent
 from beam_agents.activation.config import AgentConfig
 from beam_agents.activation.dead_letter import DeadLetter
+from beam_agents.activation.events import encode_key
 from beam_agents.activation.preflight import warn_of_schemas
 from beam_agents.beam.buckets import run_in_buckets
 from beam_agents.beam.dofn import AgentDoFn
@@ -98,18 +99,8 @@ def _keyed(pair: Any) -> tuple[bytes, Any]:
     if isinstance(key, bytes):
         return key, event
     if isinstance(key, str):
-        return _encoded(key), event
+        return encode_key(key), event
     raise TypeError(f"RunAgent needs keys of str or bytes, but got one of {type(key).__name__}: {_ADVICE}")
-
-
-def _encoded(key: str) -> bytes:
-    try:
-        return key.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ValueError(
-            f"RunAgent cannot write the key {key!r} as UTF-8, since it holds a lone surrogate: "
-            'make it bytes, or clean it with key.encode("utf-8", "replace")'
-        ) from None
 
 
 _ADVICE = "put beam.Map(lambda event: (key_of(event), event)) before it"

@@ -9,7 +9,7 @@ from zlib import crc32
 from pyflink.common import Row, TypeInformation, Types
 from pyflink.datastream import DataStream, KeyedProcessFunction, KeyedStream, ProcessFunction
 
-from beam_agents.activation.events import encode_event
+from beam_agents.activation.events import encode_event, encode_key
 from beam_agents.flink.types import BYTES
 
 __all__ = ["BUCKETS", "Bucketing", "KeyOf", "KeyedBucketing", "bucket_of", "in_buckets", "require_key"]
@@ -52,7 +52,7 @@ def in_buckets(stream: DataStream, key_of: KeyOf | None, name: str, uid: str) ->
 def require_key(key: object) -> bytes:
     """The key as bytes. Raises `TypeError` for anything but text and bytes."""
     if isinstance(key, str):
-        return key.encode()
+        return encode_key(key)
     if isinstance(key, bytes):
         return key
     raise TypeError(f"keys must be str or bytes, not {type(key).__name__}: make the key a str or bytes")

@@ -172,7 +172,7 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
         if self._events.is_running(key):
             self._polling.renew(key, now_ms, progressed=False)
             return []
-        return self._advance(bucket, key, read_cell(self._waiting.get(key)), now_ms)
+        return self._resume(bucket, key, now_ms)
 
     def _begin_waiting(self, bucket: _Bucket, now_ms: int) -> list[Any]:
         """Begin as many of the keys that wait as are the first in the whole process and find room."""
@@ -180,8 +180,10 @@ class AgentFunction(KeyedProcessFunction):  # type: ignore[misc]
             return []
         first = set(islice(self._unstarted, self._events.room()))
         begin = [key for key in islice(bucket.unstarted, len(first)) if key in first]
-        cells = [(key, read_cell(self._waiting.get(key))) for key in begin]
-        return [one for key, cell in cells for one in self._advance(bucket, key, cell, now_ms)]
+        return [one for key in begin for one in self._resume(bucket, key, now_ms)]
+
+    def _resume(self, bucket: _Bucket, key: bytes, now_ms: int) -> list[Any]:
+        return self._advance(bucket, key, read_cell(self._waiting.get(key)), now_ms)
 
     def _wait_for_room(self, bucket: _Bucket, key: bytes) -> None:
         bucket.unstarted.setdefault(key)
